@@ -1,0 +1,232 @@
+"""The same job without a browser: ``python -m core run TABLE --text COLUMN --method NAME``."""
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from core.errors import BadInput
+
+ROLES = ("text", "label", "time", "id")
+BAD_INPUT, FAILED, STOPPED = 2, 1, 130
+_CHARACTERS = {"tab": "\t", "\\t": "\t", "none": "", "\\n": "\n", "\\r": "\r", "\\r\\n": "\r\n"}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one plain sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage."""
+        raise BadInput(f"{message[:1].upper()}{message[1:].rstrip('.')}; “python -m core --help” tells more.")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return the exit code."""
+    try:
+        options = _parser().parse_args(arguments)
+        return options.command(options)
+    except BadInput as refusal:
+        print(refusal, file=sys.stderr)
+        return BAD_INPUT
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="python -m core", description="Topicscope without a browser.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    from core.runs.store import default_folder
+
+    home = default_folder()
+
+    run = commands.add_parser("run", help="cluster the texts of a table")
+    run.set_defaults(command=_run)
+    run.add_argument("table", metavar="TABLE", type=Path, help="a CSV, TSV, XLSX, Parquet or JSONL file")
+    run.add_argument("--text", required=True, metavar="COLUMN", help="the column to read")
+    for role in ROLES[1:]:
+        run.add_argument(f"--{role}", metavar="COLUMN", help=f"the {role} column")
+    run.add_argument("--drop-duplicates", action="store_true", help="leave out texts that occurred before")
+    run.add_argument("--method", required=True, metavar="NAME", help="see “python -m core methods”")
+    run.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", dest="knobs", help="may be repeated")
+    run.add_argument("--encoder", metavar="NAME", help="a Hugging Face id or a folder; default: the embedded one")
+    run.add_argument("--seed", type=int, default=0, metavar="N")
+    run.add_argument("--threads", type=int, metavar="N", help="default: all cores but one")
+    run.add_argument("--runs", type=Path, default=home, metavar="DIR", help="where runs are kept; default: %(default)s")
+    run.add_argument("--out", type=Path, metavar="FILE", help="the labelled table: csv, tsv, xlsx, parquet or jsonl")
+    run.add_argument("--no-formula-guard", action="store_true", help="write every cell to --out exactly as it was read")
+    reading = run.add_argument_group("how the file is read, where the app finds it wrongly")
+    reading.add_argument("--encoding", metavar="NAME")
+    reading.add_argument("--separator", metavar="CHARACTER", help=", ; | tab, or none for one column")
+    reading.add_argument("--quote", metavar="CHARACTER", help="\" ' or none")
+    reading.add_argument("--line-end", metavar="CHARACTERS", help="\\n, \\r\\n or \\r")
+    reading.add_argument("--header", choices=("true", "false"), help="whether the first row names the columns")
+    reading.add_argument("--sheet", metavar="NAME", help="which sheet of a workbook")
+
+    methods = commands.add_parser("methods", help="list the methods with their knobs")
+    methods.set_defaults(command=_methods)
+    runs = commands.add_parser("runs", help="list the runs")
+    runs.add_argument("--runs", type=Path, default=home, metavar="DIR")
+    runs.set_defaults(command=_runs)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Check everything, then run; nothing is written before all of it is known to be sound."""
+    from core.corpus import Corpus
+    from core.encoder import EMBEDDED
+    from core.export import format_of, table_bytes
+    from core.files import save_bytes
+    from core.methods import find_method
+    from core.pipeline import prepare
+    from core.runs.config import resolve
+    from core.runs.store import Store
+    from core.steps.projector import Projector
+    from core.table import read_table
+    from core.worker import drive
+
+    method = find_method(options.method).from_knobs(_knobs(options.knobs))
+    out_format = _check_out(options.out, format_of) if options.out else ""
+    data, reading = _bytes(options.table), _reading(options)
+    table = read_table(data, options.table.name, **reading)
+    text, label, moment, key = (_column(table.frame.columns, getattr(options, role)) for role in ROLES)
+    corpus = Corpus(table.frame, text or "", label, moment, key, options.drop_duplicates)
+    config = resolve(
+        corpus,
+        method,
+        file=str(options.table),
+        file_sha256=hashlib.sha256(data).hexdigest(),
+        reading=reading,
+        encoder=options.encoder or EMBEDDED,
+        seed=options.seed,
+        threads=options.threads,
+    )
+    store, projector = Store(options.runs), Projector()
+    prepare(config, corpus, store.cache, projector)
+
+    try:
+        run = store.create(config, corpus)
+    except OSError as fault:
+        raise BadInput(f"The folder for runs, “{options.runs}”, cannot be written to: {fault.strerror}.") from fault
+    bar = _Bar()
+    lock = run.claim()
+    try:
+        status = drive(run, projector, lambda: False, bar.tell)
+    finally:
+        bar.end()
+        projector.close()
+        lock.release()
+    story = run.story()
+    if status != "finished":
+        print(story.message, f"(run {run.id})", file=sys.stderr)
+        return STOPPED if status == "stopped" else FAILED
+    if options.out:
+        labelled = run.labelled()
+        save_bytes(options.out, table_bytes(labelled, out_format, guard=not options.no_formula_guard))
+    metrics = {name: value for name, value in run.metrics().items() if name != "silhouette_sample"}
+    summary = {
+        "run": run.id,
+        "method": config.method,
+        "rows": len(corpus.table),
+        "used": len(corpus.used),
+        "clusters": sum(topic.size > 0 for topic in run.topics()),
+        "metrics": metrics,
+        "seconds": story.seconds,
+    }
+    print(json.dumps(summary))
+    return 0
+
+
+def _knobs(pairs: list[str]) -> dict[str, str]:
+    for pair in pairs:
+        if "=" not in pair:
+            raise BadInput(f"--set takes KNOB=VALUE, as in --set clusters=20; you gave “{pair}”.")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def _check_out(path: Path, format_of: Any) -> str:
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise BadInput(f"“{path}” cannot be written: its folder is missing or closed, or it is a folder itself.")
+    return str(format_of(path))
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as fault:
+        raise BadInput(f"The table “{path}” cannot be read: {fault.strerror}.") from fault
+
+
+def _reading(options: argparse.Namespace) -> dict[str, Any]:
+    given = {name: getattr(options, name) for name in ("encoding", "separator", "quote", "line_end", "header", "sheet")}
+    given = {name: _CHARACTERS.get(value, value) for name, value in given.items() if value is not None}
+    for name in ("separator", "quote"):
+        if len(given.get(name, "")) > 1:
+            raise BadInput(f"The {name} must be one character; you gave “{given[name]}”.")
+    if "header" in given:
+        given["header"] = given["header"] == "true"
+    return given
+
+
+def _column(columns: Any, asked: str | None) -> str | None:
+    """Find a column by its name, forgiving spaces around it and the case where that is unambiguous."""
+    if asked is None or asked in columns:
+        return asked
+    alike = [name for name in columns if name.strip().casefold() == asked.strip().casefold()]
+    return alike[0] if len(alike) == 1 else asked
+
+
+def _methods(options: argparse.Namespace) -> int:
+    from core.methods import METHODS
+
+    for method in METHODS.values():
+        print(f"{method.name}: {(method.__doc__ or '').split(chr(10))[0]}")
+        for knob in method.knobs():
+            bounds = f" ({'|'.join(knob.choices)})" if knob.choices else ""
+            bounds = f" ({knob.low:g} to {knob.high:g})" if knob.low is not None else bounds
+            print(f"    {knob.name}={str(knob.default).lower()}{bounds}: {knob.help}")
+    return 0
+
+
+def _runs(options: argparse.Namespace) -> int:
+    from core.runs.store import Store
+
+    for run in Store(options.runs).runs():
+        config = run.config
+        print(f"{run.id}  {run.status():<11}  {config.knobs['clusters']:>4} clusters  {Path(config.file).name}")
+    return 0
+
+
+class _Bar:
+    """A progress bar on standard error; one line per stage where that is no terminal."""
+
+    def __init__(self) -> None:
+        self.live, self.stage = sys.stderr.isatty(), ""
+
+    def tell(self, event: Any) -> None:
+        """Show what happens."""
+        from core.events import Note, Progress, StageStarted
+
+        if isinstance(event, StageStarted):
+            self.end()
+            self.stage = event.stage
+            print(f"{event.stage} …", file=sys.stderr, end="" if self.live else "\n", flush=True)
+        elif isinstance(event, Progress) and self.live:
+            filled = round(30 * event.done / max(event.total, 1))
+            line = f"\r{event.stage:<12} [{'#' * filled}{'.' * (30 - filled)}] {event.done:,} of {event.total:,} "
+            print(line, file=sys.stderr, end="", flush=True)
+        elif isinstance(event, Note):
+            print(("\n" if self.live else "") + event.text, file=sys.stderr)
+
+    def end(self) -> None:
+        """Finish the line of the current stage."""
+        if self.live and self.stage:
+            print(file=sys.stderr)
+            self.stage = ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""What a run tells while it works. Every event is a frozen dataclass; a bare ``yield`` means "you may stop me here"."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Queued:
+    """The run waits for its turn."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The road ahead: the stages in their order, each with a rough guess of its seconds."""
+
+    stages: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class StageStarted:
+    """A stage begins; it has ``total`` units of work."""
+
+    stage: str
+    total: int = 1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """So many units of the current stage are done."""
+
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Enough to go on from here: named arrays and plain values, handed back to ``fit`` as its ``state``."""
+
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Note:
+    """One plain sentence for the person watching; ``level`` is "info" or "warning"."""
+
+    text: str
+    level: str = "info"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The run is over: "finished", "stopped" by a person, or "failed" with a sentence and a traceback."""
+
+    status: str
+    message: str = ""
+    traceback: str = ""
+
+
+Event = Queued | Planned | StageStarted | Progress | Checkpoint | Note | Ended

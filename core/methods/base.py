@@ -1,0 +1,133 @@
+"""The contract of a method: a frozen dataclass whose fields are its knobs and whose ``fit`` tells what happens."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar, get_type_hints
+
+from core.bench import Bench
+from core.clustering import Clustering
+from core.errors import BadInput
+from core.events import Checkpoint
+from core.steps.partition import PARTITIONS
+from core.work import Work
+
+
+def knob(
+    default: Any,
+    help: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    advanced: bool = False,
+) -> Any:
+    """Declare a knob: its default, one sentence of help, and its bounds or choices."""
+    about = {"help": help, "low": low, "high": high, "choices": choices, "advanced": advanced}
+    return field(default=default, metadata=about)
+
+
+_SWITCHES = {word: word in ("true", "yes", "on", "1") for word in "true yes on 1 false no off 0".split()}
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A knob as forms, the command line and tests see it."""
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+    low: float | None
+    high: float | None
+    choices: tuple[str, ...]
+    advanced: bool
+
+    def read(self, given: Any) -> Any:
+        """Turn what a person gave into a value of the right type within bounds, or refuse it in words."""
+        value: Any = self._parse(given) if isinstance(given, str) and self.kind is not str else given
+        if self.kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if not self._is_kind(value):
+            raise BadInput(f"{self.name} must be {self._expected()}; you gave {value!r}.")
+        if self.choices and value not in self.choices:
+            raise BadInput(f"{self.name} must be one of {', '.join(self.choices)}; you gave {value}.")
+        if (self.low is not None and not value >= self.low) or (self.high is not None and not value <= self.high):
+            raise BadInput(f"{self.name} must be {self._expected()}; you gave {value}.")
+        return value
+
+    def _is_kind(self, value: Any) -> bool:
+        return type(value) is self.kind
+
+    def _parse(self, text: str) -> Any:
+        try:
+            return _SWITCHES[text.strip().lower()] if self.kind is bool else self.kind(text.strip())
+        except (ValueError, KeyError):
+            raise BadInput(f"{self.name} must be {self._expected()}; you gave “{text}”.") from None
+
+    def _expected(self) -> str:
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        noun = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[self.kind]
+        return noun if self.low is None else f"{noun} from {self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage on the road, with a rough guess of its seconds to show before it is reached."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Method:
+    """What every method has. Subclasses add knobs, name their stages and write ``fit``."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    stages: ClassVar[tuple[str, ...]]
+    needs_encoder: ClassVar[bool] = False
+
+    clusters: int = knob(12, "How many clusters to look for.", low=2, high=2_000)
+    partition: str = knob(
+        "kmeans",
+        "How vectors become clusters; umap+kmeans takes longer and follows bent or uneven groups better.",
+        choices=PARTITIONS,
+    )
+    normalise: bool = knob(True, "Scale vectors to length one first, so that only direction counts.", advanced=True)
+
+    @classmethod
+    def knobs(cls) -> list[Knob]:
+        """List the knobs in the order in which they are shown."""
+        kinds = get_type_hints(cls)
+        assert all(item.default is not MISSING for item in fields(cls))
+        return [Knob(item.name, kinds[item.name], item.default, **item.metadata) for item in fields(cls)]
+
+    @classmethod
+    def from_knobs(cls, values: Mapping[str, Any]) -> "Method":
+        """Build the method from given values, refusing unknown names and bad values in words."""
+        known = {item.name: item for item in cls.knobs()}
+        for name in values:
+            if name not in known:
+                raise BadInput(f"{cls.name} has no knob “{name}”; it has {', '.join(known)}.")
+        return cls(**{name: known[name].read(value) for name, value in values.items()})
+
+    def check(self, bench: Bench) -> None:
+        """Refuse, in words, what stands in the way before anything starts."""
+        distinct = len(set(bench.texts))
+        if not distinct:
+            raise BadInput("No row has a text that can be used.")
+        if distinct < self.clusters:
+            raise BadInput(f"There are {distinct:,} different texts and {self.clusters:,} clusters: ask for fewer.")
+
+    def plan(self, bench: Bench) -> tuple[Stage, ...]:
+        """Name the stages with a rough guess of their seconds on a laptop."""
+        raise AssertionError(f"{self.name} does not say what its stages are")
+
+    def fit(self, bench: Bench, state: Checkpoint | None = None) -> Work[Clustering]:
+        """Do the work, telling what happens; go on from ``state`` if there is one."""
+        raise AssertionError(f"{self.name} does not fit")
+
+    def _partition_seconds(self, rows: int) -> float:
+        kmeans = 2e-6 * rows * self.clusters * 10
+        return kmeans + (5 + 2e-3 * rows if self.partition == "umap+kmeans" else 0)

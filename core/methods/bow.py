@@ -1,0 +1,61 @@
+"""Bag of words + partition: the baseline that knows nothing but which words occur."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.feature_extraction.text import CountVectorizer
+
+from core.bench import Bench
+from core.clustering import Clustering
+from core.errors import BadInput
+from core.events import Checkpoint, Progress, StageStarted
+from core.methods.base import Method, Stage, knob
+from core.steps.partition import partition
+from core.work import Work
+
+
+@dataclass(frozen=True)
+class Bow(Method):
+    """Counts the most frequent words of each text and groups texts with similar counts.
+
+    Choose it to see how far bare words go: it takes seconds and needs no language model.
+
+    Relations: tfidf is this with rare words weighted up; embed replaces counts by meaning.
+    """
+
+    name = "bow"
+    title = "Word counts + k-means"
+    stages = ("count words", "cluster")
+
+    features: int = knob(
+        1_500, "How many of the most frequent words are counted (the papers use 1,500 or 2,000).", low=10, high=20_000
+    )
+
+    def plan(self, bench: Bench) -> tuple[Stage, ...]:
+        """Say that counting is quick and k-means over many columns is not."""
+        rows = len(bench.texts)
+        return Stage("count words", 1 + rows / 50_000), Stage("cluster", 3 * self._partition_seconds(rows))
+
+    def vectoriser(self) -> CountVectorizer:
+        """Return what turns texts into rows of numbers."""
+        return CountVectorizer(max_features=self.features, dtype=np.float32)
+
+    def fit(self, bench: Bench, state: Checkpoint | None = None) -> Work[Clustering]:
+        """Count, then partition."""
+        yield StageStarted("count words")
+        try:
+            counts = self.vectoriser().fit_transform(bench.texts)
+        except ValueError:
+            raise BadInput("The texts hold no words of two or more letters, so there is nothing to count.") from None
+        yield Progress("count words", 1, 1)
+        return (
+            yield from partition(
+                counts.toarray(),
+                self.clusters,
+                self.partition,
+                normalise=self.normalise,
+                seed=bench.seed,
+                projector=bench.projector,
+                state=state,
+            )
+        )

@@ -1,0 +1,49 @@
+"""Encoder + partition: the smallest method, and the start of every deep one."""
+
+from dataclasses import dataclass
+
+from core.bench import Bench
+from core.clustering import Clustering
+from core.encoder import POOLINGS
+from core.events import Checkpoint
+from core.methods.base import Method, Stage, knob
+from core.steps.partition import partition
+from core.work import Work
+
+
+@dataclass(frozen=True)
+class Embed(Method):
+    """Turns every text into a vector of meaning with a pretrained language model, then groups near vectors.
+
+    Choose it first: it needs no training and takes a minute for some thousands of texts.
+
+    Relations: every deep method starts from these vectors and then changes the encoder; bow and tfidf see words
+    where this sees meaning.
+    """
+
+    name = "embed"
+    title = "Language model + k-means"
+    stages = ("encode", "cluster")
+    needs_encoder = True
+
+    pooling: str = knob("mean", "One vector per text: the mean of its tokens, or its first token.", choices=POOLINGS)
+
+    def plan(self, bench: Bench) -> tuple[Stage, ...]:
+        """Say that encoding takes nearly all of the time."""
+        words = sum(len(text.split()) for text in bench.texts)
+        return Stage("encode", 2 + words / 2_500), Stage("cluster", self._partition_seconds(len(bench.texts)))
+
+    def fit(self, bench: Bench, state: Checkpoint | None = None) -> Work[Clustering]:
+        """Encode (or read the cached vectors), then partition."""
+        vectors = yield from bench.encode(self.pooling)
+        return (
+            yield from partition(
+                vectors,
+                self.clusters,
+                self.partition,
+                normalise=self.normalise,
+                seed=bench.seed,
+                projector=bench.projector,
+                state=state,
+            )
+        )

@@ -1,0 +1,1 @@
+"""Steps every method shares: partition, project, describe, evaluate."""

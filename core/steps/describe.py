@@ -1,0 +1,120 @@
+"""What a cluster is about: its topic words by c-TF-IDF, its typical texts, its name."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
+
+from core.clustering import Clustering, normalised
+
+TOPIC_WORDS = 10
+TYPICAL_TEXTS = 5
+WORD = r"(?u)[^\W\d_](?:[\w'’]*\w)?"
+_VOCABULARY = 50_000
+_LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pt", "sv", "da", "no", "fi", "pl", "cs", "ru", "tr")
+_CONTRACTIONS = frozenset(
+    "i'm i've i'd i'll it's that's don't doesn't didn't can't won't isn't aren't wasn't weren't haven't hasn't hadn't "
+    "couldn't wouldn't shouldn't you're you've you'll we're we've we'll they're they've there's what's let's "
+    "he's she's got get like did does doing im ive id dont doesnt didnt cant wont isnt wasnt thats youre s t m re ve ll".split()
+)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One cluster in words. ``typical`` holds positions among the used rows, the most central first."""
+
+    name: str
+    size: int
+    words: tuple[str, ...]
+    weights: tuple[float, ...]
+    typical: tuple[int, ...]
+
+
+def describe(texts: Sequence[str], clustering: Clustering) -> list[Topic]:
+    """Describe every cluster, in the order of its label."""
+    words = topic_words(texts, clustering.labels, len(clustering.sizes))
+    names = unique_topic_names([[word for word, _ in pairs] for pairs in words])
+    return [
+        Topic(
+            names[label],
+            int(size),
+            tuple(word for word, _ in words[label]),
+            tuple(round(weight, 6) for _, weight in words[label]),
+            tuple(typical_rows(texts, clustering, label)),
+        )
+        for label, size in enumerate(clustering.sizes)
+    ]
+
+
+def topic_words(texts: Sequence[str], labels: np.ndarray, clusters: int) -> list[list[tuple[str, float]]]:
+    """Rank each cluster's words by c-TF-IDF: share in the cluster x log(1 + mean words per cluster / words in all).
+
+    It asks which words set a cluster apart from the others, where plain counts would name the same words everywhere.
+    """
+    try:
+        counter = CountVectorizer(token_pattern=WORD, stop_words=sorted(stop_words(texts)), max_features=_VOCABULARY)
+        counts = counter.fit_transform(texts)
+    except ValueError:  # nothing but stop words
+        return [[] for _ in range(clusters)]
+    inside = np.flatnonzero(labels >= 0)
+    member = sparse.csr_matrix((np.ones(len(inside)), (labels[inside], inside)), shape=(clusters, len(texts)))
+    scores = class_tfidf(np.asarray((member @ counts).todense(), np.float64))
+    vocabulary = counter.get_feature_names_out()
+    ranked = np.argsort(-scores, axis=1, kind="stable")[:, :TOPIC_WORDS]
+    return [
+        [(str(vocabulary[word]), float(scores[label, word])) for word in row if scores[label, word] > 0]
+        for label, row in enumerate(ranked)
+    ]
+
+
+def class_tfidf(counts: np.ndarray) -> np.ndarray:
+    """Weigh a (clusters, words) table of counts as in BERTopic: tf normalised per cluster, idf over clusters."""
+    per_cluster = counts.sum(1, keepdims=True)
+    share = counts / np.maximum(per_cluster, 1)
+    return share * np.log1p(per_cluster.mean() / np.maximum(counts.sum(0, keepdims=True), 1))
+
+
+def stop_words(texts: Sequence[str]) -> set[str]:
+    """Choose the stop words of the language whose own fit the corpus best; English unless another fits better."""
+    import stopwordsiso
+
+    sample = texts[:: max(1, len(texts) // 2_000)]
+    tokens = Counter(token for text in sample for token in re.findall(WORD, text.lower()))
+    lists = {language: set(stopwordsiso.stopwords(language)) for language in _LANGUAGES}
+    lists["en"] = set(ENGLISH_STOP_WORDS) | _CONTRACTIONS
+
+    def covered(language: str) -> int:
+        # Long lists cover more by chance: a language is compared by its hundred most used words in this corpus.
+        return sum(sorted((tokens[word] for word in lists[language] if word in tokens), reverse=True)[:100])
+
+    return lists[max(_LANGUAGES, key=lambda language: (covered(language), language == "en"))]
+
+
+def typical_rows(texts: Sequence[str], clustering: Clustering, label: int) -> list[int]:
+    """Return the rows nearest to the middle of their cluster, each text once."""
+    rows = np.flatnonzero(clustering.labels == label)
+    if not len(rows):
+        return []
+    vectors = normalised(np.asarray(clustering.vectors[rows]))
+    ranked = rows[np.argsort(-(vectors @ vectors.mean(0)), kind="stable")]
+    seen: set[str] = set()
+    chosen = []
+    for row in ranked:
+        text = " ".join(texts[row].casefold().split())
+        if text not in seen:
+            seen.add(text)
+            chosen.append(int(row))
+        if len(chosen) == TYPICAL_TEXTS:
+            break
+    return chosen
+
+
+def unique_topic_names(words: list[list[str]]) -> list[str]:
+    """Name clusters by their first three words; equal names get the cluster's number."""
+    names = [", ".join(row[:3]) or f"cluster {label}" for label, row in enumerate(words)]
+    repeated = {name for name, count in Counter(names).items() if count > 1}
+    return [f"{name} ({label})" if name in repeated else name for label, name in enumerate(names)]

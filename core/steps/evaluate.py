@@ -1,0 +1,55 @@
+"""How good a clustering is: against true labels where there are some, and by its own shape always."""
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, silhouette_score
+from sklearn.metrics.cluster import contingency_matrix
+
+SILHOUETTE_SAMPLE = 5_000
+
+
+def external_metrics(truth: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Compare with true labels; rows whose true label is blank or that are in no cluster are left aside."""
+    known = (truth != "") & (labels >= 0)
+    truth, labels = truth[known].astype(str), labels[known]
+    if not len(truth):
+        return {}
+    return {
+        "acc": accuracy(truth, labels),
+        "nmi": _nmi(truth, labels, "arithmetic"),
+        "nmi_geometric": _nmi(truth, labels, "geometric"),
+        "ari": float(adjusted_rand_score(truth, labels)),
+        "purity": purity(truth, labels),
+    }
+
+
+def accuracy(truth: np.ndarray, labels: np.ndarray) -> float:
+    """Share of rows right under the best one-to-one matching (Hungarian); unmatched clusters count as wrong."""
+    table = contingency_matrix(truth, labels)
+    rows, columns = linear_sum_assignment(-table)
+    return float(table[rows, columns].sum() / table.sum())
+
+
+def purity(truth: np.ndarray, labels: np.ndarray) -> float:
+    """Share of rows that have their cluster's most common label; grows with the number of clusters."""
+    table = contingency_matrix(truth, labels)
+    return float(table.max(0).sum() / table.sum())
+
+
+def _nmi(truth: np.ndarray, labels: np.ndarray, mean: str) -> float:
+    """Normalised mutual information; with one constant side it is 0, with two 1, whichever the mean."""
+    constant = (len(np.unique(truth)) == 1, len(np.unique(labels)) == 1)
+    if any(constant):
+        return float(all(constant))
+    return float(normalized_mutual_info_score(truth, labels, average_method=mean))
+
+
+def silhouette(vectors: np.ndarray, labels: np.ndarray, seed: int) -> tuple[float | None, int]:
+    """Mean silhouette (Euclidean) of a random sample, with the sample's size; None where it has no meaning."""
+    rows = np.flatnonzero(labels >= 0)
+    if len(rows) > SILHOUETTE_SAMPLE:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, SILHOUETTE_SAMPLE, replace=False))
+    found = len(np.unique(labels[rows]))
+    if not 2 <= found < len(rows):
+        return None, len(rows)
+    return float(silhouette_score(np.asarray(vectors[rows]), labels[rows])), len(rows)

@@ -1,0 +1,97 @@
+"""Vectors become points on a map, or a space of few dimensions, by UMAP, t-SNE or PCA.
+
+Run as ``python -m core.steps.project`` this is the child process that the Projector talks to: each line on its
+standard input names a folder with ``request.json`` and ``vectors.npy``; it answers with ``points.npy`` or
+``error.txt`` in that folder, and ends at once when the input closes.
+"""
+
+import os
+import queue
+import sys
+import threading
+import traceback
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from core.files import load_json, save_array, save_bytes
+
+LAYOUTS = ("umap", "tsne")
+FEWEST_FOR_LAYOUT = 8  # below this neither UMAP nor t-SNE means anything: principal components are shown instead
+
+
+def project(vectors: np.ndarray, layout: str, dims: int, seed: int, neighbours: int = 15) -> np.ndarray:
+    """Lay vectors out in ``dims`` dimensions; equal input and seed give equal points."""
+    vectors = np.asarray(vectors, np.float32)
+    if len(vectors) < FEWEST_FOR_LAYOUT:
+        return principal_components(vectors, dims)
+    if layout == "tsne":
+        return _tsne(vectors, dims, seed)
+    return _umap(vectors, dims, seed, neighbours)
+
+
+def principal_components(vectors: np.ndarray, dims: int) -> np.ndarray:
+    """Project on the directions of greatest variance, with a fixed sign; missing directions are zero."""
+    centred = np.asarray(vectors, np.float64) - np.mean(vectors, axis=0)
+    left, scale, right = np.linalg.svd(centred, full_matrices=False)
+    signs = np.sign(right[np.arange(len(right)), np.abs(right).argmax(1)])
+    points = np.zeros((len(vectors), dims), np.float32)
+    width = min(dims, len(scale))
+    points[:, :width] = (left * scale * signs)[:, :width]
+    return points
+
+
+def _umap(vectors: np.ndarray, dims: int, seed: int, neighbours: int) -> np.ndarray:
+    from umap import UMAP
+
+    rows = len(vectors)
+    # The spectral start needs more rows than eigenvectors; a small table starts at random instead.
+    start = "spectral" if rows > dims + 2 else "random"
+    model = UMAP(n_components=dims, n_neighbors=min(neighbours, rows - 1), random_state=seed, n_jobs=1, init=start)
+    return np.asarray(model.fit_transform(vectors), np.float32)
+
+
+def _tsne(vectors: np.ndarray, dims: int, seed: int) -> np.ndarray:
+    from openTSNE import TSNE
+
+    reduced = principal_components(vectors, min(50, vectors.shape[1], len(vectors) - 1))
+    model = TSNE(
+        n_components=dims,
+        perplexity=min(30.0, (len(vectors) - 1) / 3),
+        random_state=seed,
+        n_jobs=1,
+        neighbors="exact" if len(vectors) <= 10_000 else "auto",
+        initialization="pca",
+    )
+    return np.asarray(model.fit(reduced), np.float32)
+
+
+def _answer(folder: Path) -> None:
+    try:
+        request = load_json(folder / "request.json")
+        vectors = np.load(folder / "vectors.npy", allow_pickle=False)
+        save_array(folder / "points.npy", project(vectors, **request))
+    except Exception:
+        save_bytes(folder / "error.txt", traceback.format_exc().encode())
+
+
+def _serve() -> None:
+    """Answer requests one after another; a second thread watches for the parent's end."""
+    requests: queue.Queue[Path] = queue.Queue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            requests.put(Path(line.rstrip("\n")))
+        os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+    warnings.filterwarnings("ignore")
+    # Importing and compiling take seconds: do it now, while the first texts are still being encoded.
+    project(np.random.default_rng(0).normal(size=(64, 8)), "umap", 2, 0)
+    while True:
+        _answer(requests.get())
+
+
+if __name__ == "__main__":
+    _serve()

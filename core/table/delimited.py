@@ -1,0 +1,109 @@
+"""Delimited text becomes columns of text: streamed, ragged rows and odd line ends included."""
+
+import codecs
+import io
+from collections.abc import Iterator
+from itertools import chain, islice, zip_longest
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from core.errors import BadInput
+from core.table.dialect import Dialect, find_dialect
+from core.table.names import unique_names
+
+_CHUNK_ROWS = 20_000
+_LONE_RETURN = "\ufdd0"  # stands for a carriage return inside a cell; Unicode promises it is never text
+
+
+def read_delimited(data: bytes, known: dict[str, Any]) -> tuple[pd.DataFrame, Dialect, list[str]]:
+    """Read a CSV or its like; also return how it is written and what was odd about it."""
+    dialect = find_dialect(data, **known)
+    try:
+        codecs.lookup(dialect.encoding)
+        lines = _Lines(data, dialect)
+        frame, notes = frame_from_rows(dialect.reader(iter(lines)), dialect.header)
+    except (UnicodeError, LookupError) as fault:
+        raise BadInput(f"The file cannot be read as {dialect.encoding}: {fault}.") from fault
+    if lines.returns:
+        cells = [name for name in frame.columns if frame[name].str.contains(_LONE_RETURN, regex=False).any()]
+        frame[cells] = frame[cells].apply(lambda column: column.str.replace(_LONE_RETURN, "\r", regex=False))
+    if lines.damaged:
+        notes.append(f"{lines.damaged:,} bytes are not valid {dialect.encoding} and show as �.")
+    return frame, dialect, notes
+
+
+class _Lines:
+    """The lines of a file, decoded piece by piece, with the oddities counted that would break cells."""
+
+    def __init__(self, data: bytes, dialect: Dialect) -> None:
+        """Remember the bytes; nothing is decoded before iteration."""
+        self.data, self.dialect = data, dialect
+        self.damaged = 0
+        self.returns = False
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield lines with their ends; where lines end in a newline, a carriage return alone is just a character."""
+        alone = self.dialect.line_end != "\r"
+        stream = io.TextIOWrapper(
+            io.BytesIO(self.data), self.dialect.encoding, errors="replace", newline="\n" if alone else ""
+        )
+        for line in stream:
+            if "\ufffd" in line:
+                self.damaged += line.count("\ufffd")
+            if alone and "\r" in line:
+                body = line[:-2] if line.endswith("\r\n") else line
+                if "\r" in body:
+                    self.returns = True
+                    line = body.replace("\r", _LONE_RETURN) + line[len(body) :]
+            yield line
+
+
+def frame_from_rows(rows: Iterator[list[str]], header: bool) -> tuple[pd.DataFrame, list[str]]:
+    """Collect rows of any width into columns of text, in chunks so that memory stays near the file's size.
+
+    A blank line is an empty cell in a file of one column (unless only blank lines follow) and nothing in a wider one.
+    """
+    first = next((row for row in rows if any(cell.strip() for cell in row)), [])
+    width = len(first)
+    rows = rows if header else chain([first], rows)
+    blank = short = long = 0
+    chunks: list[list[pa.Array]] = []
+    while piece := list(islice(rows, _CHUNK_ROWS)):
+        lines = len(piece)
+        piece = [row or [""] for row in piece] if width == 1 else [row for row in piece if row]
+        blank += lines - len(piece)
+        short += sum(len(row) < width for row in piece)
+        long += sum(len(row) > width for row in piece)
+        chunks.append([pa.array(column, pa.large_string()) for column in zip_longest(*piece, fillvalue="")])
+    frame = _assemble(first if header else [""] * width, chunks)
+    if width == 1:
+        frame = frame.iloc[: int(np.flatnonzero((frame != "").any(axis=1)).max(initial=-1)) + 1]
+    return frame, _raggedness(blank, short, long)
+
+
+def _raggedness(blank: int, short: int, long: int) -> list[str]:
+    notes = []
+    if blank:
+        notes.append(f"{blank:,} blank lines were passed over.")
+    if short:
+        notes.append(f"{short:,} rows have fewer cells than the first; the missing ones are empty.")
+    if long:
+        notes.append(f"{long:,} rows have more cells than the first; the extra ones are in columns of their own.")
+    return notes
+
+
+def _assemble(names: list[str], chunks: list[list[pa.Array]]) -> pd.DataFrame:
+    """Join chunks of possibly different width, the missing cells empty."""
+    width = max([len(names), *map(len, chunks)])
+    columns = []
+    for position in range(width):
+        pieces = [
+            chunk[position] if position < len(chunk) else pa.array([""] * len(chunk[0]), pa.large_string())
+            for chunk in chunks
+            if chunk
+        ]
+        columns.append(pa.chunked_array(pieces, pa.large_string()))
+    return pa.table(columns, names=unique_names(names + [""] * (width - len(names)))).to_pandas()

@@ -1,0 +1,151 @@
+"""Running runs: ``drive`` pulls one to its end, the Worker does so in a background thread, one after another."""
+
+import atexit
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+
+from filelock import FileLock
+from threadpoolctl import threadpool_limits
+
+from core.errors import BadInput
+from core.events import Ended, Event, Queued
+from core.pipeline import execute
+from core.runs.config import RunConfig
+from core.runs.store import Run, Store
+from core.steps.projector import Projector
+
+
+def drive(
+    run: Run, projector: Projector, should_stop: Callable[[], bool], tell: Callable[[Event], None] | None = None
+) -> str:
+    """Pull a claimed run to its end, recording every event; return how it ended. Never raises for the run's faults."""
+    try:
+        with _limit_threads(run.config), closing(execute(run, projector)) as work:
+            for event in work:
+                if event is not None:
+                    run.record(event)
+                    if tell:
+                        tell(event)
+                if should_stop():
+                    break
+            else:
+                return _end(run, Ended("finished"))
+        return _end(run, Ended("stopped", "The run was stopped."))
+    except KeyboardInterrupt:
+        projector.close()
+        return _end(run, Ended("stopped", "The run was stopped from the keyboard."))
+    except BadInput as refusal:
+        return _end(run, Ended("failed", str(refusal), traceback.format_exc()))
+    except MemoryError:
+        return _end(run, Ended("failed", "The machine has too little memory for this run.", traceback.format_exc()))
+    except Exception as fault:
+        sentence = f"Something went wrong in the program: {type(fault).__name__}: {fault}".split("\n")[0]
+        return _end(run, Ended("failed", sentence, traceback.format_exc()))
+
+
+def _end(run: Run, event: Ended) -> str:
+    run.record(event)
+    return event.status
+
+
+def _limit_threads(config: RunConfig) -> threadpool_limits:
+    """Hold every thread pool to the run's share; torch keeps one of its own and is loaded only if needed."""
+    if config.encoder:
+        import torch
+
+        torch.set_num_threads(config.threads)
+    return threadpool_limits(config.threads)
+
+
+class Worker:
+    """One background thread and a queue. Truth is on the disk; here are only a thread and flags.
+
+    One run at a time: seeding is process-wide, so two seeded trainings in parallel would disturb each other.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Start idle; the thread begins with the first run and ends when the queue is empty."""
+        self.store = store
+        self.projector = Projector()
+        self._waiting: deque[tuple[str, FileLock]] = deque()
+        self._current: str | None = None
+        self._stop: set[str] = set()
+        self._guard = threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        atexit.register(self.close)
+
+    def start(self, name: str) -> None:
+        """Queue a run by its id, new or to be resumed."""
+        run = self.store.open(name)
+        with self._guard:
+            if self._closed:
+                raise BadInput("The server is shutting down and takes no more runs.")
+            lock = run.claim()
+            run.record(Queued())
+            self._stop.discard(name)
+            self._waiting.append((name, lock))
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._work, name="topicscope-worker", daemon=True)
+                self._thread.start()
+
+    def stop(self, name: str) -> None:
+        """Ask a run to stop; one that still waits is taken out of the queue at once."""
+        with self._guard:
+            for entry in list(self._waiting):
+                if entry[0] == name:
+                    self._waiting.remove(entry)
+                    _end(self.store.open(name), Ended("stopped", "The run was withdrawn before it began."))
+                    entry[1].release()
+                    return
+            if self._current == name:
+                self._stop.add(name)
+
+    def owns(self, name: str) -> bool:
+        """Say whether this worker has the run, so that a page can offer to stop it."""
+        with self._guard:
+            return self._current == name or any(waiting == name for waiting, _ in self._waiting)
+
+    def is_stopping(self, name: str) -> bool:
+        """Say whether a stop was asked for and has not come about yet."""
+        with self._guard:
+            return name in self._stop
+
+    def ahead_of(self, name: str) -> int:
+        """Count the runs that come before this one."""
+        with self._guard:
+            names = [waiting for waiting, _ in self._waiting]
+            return (self._current is not None) + names.index(name) if name in names else 0
+
+    def close(self) -> None:
+        """Stop everything and wait: an interpreter that exits during training would abort."""
+        with self._guard:
+            self._closed = True
+            for name, _ in list(self._waiting):
+                self.stop(name)
+            if self._current:
+                self._stop.add(self._current)
+            thread = self._thread
+        if thread:
+            thread.join()
+        self.projector.close()
+
+    def _work(self) -> None:
+        while True:
+            with self._guard:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                name, lock = self._waiting.popleft()
+                self._current = name
+            try:
+                drive(self.store.open(name), self.projector, partial(self.is_stopping, name))
+            finally:
+                with self._guard:
+                    self._current = None
+                    self._stop.discard(name)
+                lock.release()
