@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m core", description="Topicscope without a browser.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    from core.runs.store import default_folder
+    from core.runs import default_folder
 
     home = default_folder()
 

@@ -33,7 +33,7 @@ def check_encoder(name: str) -> str:
     """Return the encoder's name if it can be reached, without fetching its weights; refuse in words otherwise."""
     if name in _ALIASES:
         return EMBEDDED
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         _check_folder(Path(name))
         return name
     if not _HUB_ID.fullmatch(name):

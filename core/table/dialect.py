@@ -90,12 +90,11 @@ def find_encoding(data: bytes) -> str:
     head = data[:4096]
     if len(head) >= 4 and head.count(0):
         even, odd = head[::2].count(0), head[1::2].count(0)
-        if odd > len(head) * 0.2 and odd > 4 * even:
+        if odd > len(head) * 0.2 and odd > 4 * even and not _is_binary(head.decode("utf-16-le", "replace")):
             return "utf-16-le"
-        if even > len(head) * 0.2 and even > 4 * odd:
+        if even > len(head) * 0.2 and even > 4 * odd and not _is_binary(head.decode("utf-16-be", "replace")):
             return "utf-16-be"
-    controls = sum(head.count(byte) for byte in range(32) if byte not in b"\t\n\r\f\v\x1a")
-    if controls > 0.02 * max(len(head), 1):
+    if _is_binary(head.decode("latin-1")):
         raise BadInput("This file is not a table of text: it holds binary data.")
     if _is_utf8(data):
         return "utf-8"
@@ -106,6 +105,11 @@ def find_encoding(data: bytes) -> str:
         return "latin-1"  # cp1252 has no character there
     has_c1 = any(bytes([byte]) in data for byte in range(0x80, 0xA0))
     return "cp1252" if has_c1 else "latin-1"
+
+
+def _is_binary(text: str) -> bool:
+    """Say whether there are more control characters than text ever has."""
+    return len(re.findall(r"[\x00-\x08\x0e-\x19\x1b-\x1f]", text)) > 0.02 * max(len(text), 1)
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:

@@ -1,0 +1,38 @@
+# Two commands are all one needs: `make run` opens the app, `make test` checks everything.
+
+PYTHON ?= $(shell for candidate in python3.14 python3.13 python3.12 python3.11 python3 python; do \
+	command -v $$candidate >/dev/null 2>&1 && $$candidate -c 'import sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null \
+	&& echo $$candidate && break; done)
+BIN := .venv/bin
+
+.PHONY: run test check unit browser clean
+
+run: .venv/app-ready
+	$(BIN)/python -m streamlit run app.py
+
+test: check unit browser
+
+check: .venv/test-ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: .venv/test-ready
+	$(BIN)/python -m pytest tests --ignore=tests/browser
+
+browser: .venv/test-ready
+	$(BIN)/python -m pytest tests/browser
+
+.venv/app-ready: requirements.txt
+	@test -n "$(PYTHON)" || { echo "Topicscope needs Python 3.11 to 3.14 with venv; none was found."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --requirement requirements.txt
+	@touch $@
+
+# One command for both files: with torch pinned in it, nothing can ask for another build.
+.venv/test-ready: .venv/app-ready tests/requirements.txt
+	$(BIN)/python -m pip install --quiet --requirement requirements.txt --requirement tests/requirements.txt
+	@touch $@
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

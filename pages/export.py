@@ -1,0 +1,76 @@
+"""Take the labelled table away."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from core.corpus import NEW_COLUMNS
+from core.errors import BadInput
+from core.export import FORMATS, MIME, table_bytes
+from core.runs.store import Run
+from pages.parts.services import choose_run, plain, run_title
+
+PREVIEW_ROWS = 100
+
+
+def main() -> None:
+    """Offer the table of the run being looked at, once it has finished."""
+    st.title("Export")
+    run = choose_run()
+    if run is None:
+        st.info("There is no run yet.", icon=":material/download:")
+        st.page_link("pages/corpus.py", label="Bring a table", icon=":material/arrow_back:")
+        return
+    st.subheader(plain(run_title(run)), anchor=False)
+    if (status := run.status()) != "finished":
+        st.info(f"This run is {status}; its table can be taken once it has finished.", icon=":material/info:")
+        st.page_link(
+            "pages/train.py", label="Go to the run", icon=":material/model_training:", query_params={"run": run.id}
+        )
+        return
+    _offer(run)
+    with st.expander("How this table came about", icon=":material/verified:"):
+        st.code(run.config.command(), language="bash", wrap_lines=True)
+        st.json(run.config.to_json(), expanded=1)
+
+
+def _offer(run: Run) -> None:
+    """Let the person choose a format and download; the file is made when the button is pressed."""
+    table = run.labelled()
+    added = ", ".join(str(name) for name in table.columns[-len(NEW_COLUMNS) :])
+    st.caption(plain(f"{len(table):,} rows in their order, every column as it was read, and {added}."))
+    file_format = st.segmented_control(
+        "Format", FORMATS, default="csv", required=True, format_func=str.upper, key="format", persist_state="session"
+    )
+    guard = st.toggle(
+        "Make safe for spreadsheets",
+        value=True,
+        key="guard",
+        persist_state="session",
+        help="A cell that Excel would run as a formula gets one leading apostrophe, and the CSV is marked as UTF-8. "
+        "Switched off, every cell is exactly as it was read.",
+    )
+    file_format = file_format or "csv"
+
+    def make() -> bytes:
+        return table_bytes(table, file_format, guard=guard, bom=guard)
+
+    name = f"{Path(run.config.file).stem}-{run.config.method}.{file_format}"
+    if file_format == "xlsx":
+        try:  # a workbook has limits: say so here rather than in a download that fails
+            content = make()
+        except BadInput as refusal:
+            st.error(str(refusal))
+            return
+        st.download_button(
+            "Download", content, name, MIME[file_format], type="primary", icon=":material/download:", on_click="ignore"
+        )
+    else:
+        st.download_button(
+            "Download", make, name, MIME[file_format], type="primary", icon=":material/download:", on_click="ignore"
+        )
+    st.dataframe(table.head(PREVIEW_ROWS), hide_index=True, height=420)
+    st.caption(f"The first {min(PREVIEW_ROWS, len(table)):,} of {len(table):,} rows.")
+
+
+main()

@@ -1,0 +1,38 @@
+"""The form of a method, drawn from its fields."""
+
+from typing import Any
+
+import streamlit as st
+
+from core.methods.base import Knob, Method
+
+
+def draw_knobs(method: type[Method]) -> dict[str, Any]:
+    """Draw every knob, the advanced ones folded, and return the values."""
+    plain = [knob for knob in method.knobs() if not knob.advanced]
+    advanced = [knob for knob in method.knobs() if knob.advanced]
+    values = {}
+    for column, knob in zip(_columns(len(plain)), plain, strict=False):
+        with column:
+            values[knob.name] = _draw(method, knob)
+    if advanced:
+        with st.expander("Advanced", icon=":material/tune:"):
+            for knob in advanced:
+                values[knob.name] = _draw(method, knob)
+    return values
+
+
+def _columns(count: int) -> list[Any]:
+    return [column for _ in range(-(-count // 3)) for column in st.columns(3)]
+
+
+def _draw(method: type[Method], knob: Knob) -> Any:
+    label = knob.name.replace("_", " ").capitalize()
+    common: dict[str, Any] = {"help": knob.help, "key": f"knob-{method.name}-{knob.name}", "persist_state": "session"}
+    if knob.choices:
+        return st.selectbox(label, knob.choices, index=knob.choices.index(knob.default), **common)
+    if knob.kind is bool:
+        return st.toggle(label, knob.default, **common)
+    if knob.kind is int:
+        return st.number_input(label, int(knob.low or 0), int(knob.high or 10**9), knob.default, **common)
+    return st.number_input(label, knob.low, knob.high, knob.default, format="%g", **common)

@@ -1,0 +1,80 @@
+"""The panel that follows a run while it works, reading its folder once a second."""
+
+import time
+
+import streamlit as st
+
+from core.methods import find_method
+from core.runs.store import Run
+from pages.parts.services import plain, worker
+
+LIVE = ("new", "queued", "running")
+
+
+def watch(run: Run) -> None:
+    """Show stages, progress and time left until the run ends; then the whole page is drawn anew."""
+
+    @st.fragment(run_every=1.0)
+    def panel() -> None:
+        status = run.status()
+        if status not in LIVE:
+            st.rerun()
+        _draw(run, status)
+
+    panel()
+
+
+def _draw(run: Run, status: str) -> None:
+    story = run.story()
+    method = find_method(run.config.method)
+    road = list(story.road) or [*method.stages, "map", "describe"]
+    columns = st.columns(len(road))
+    reached = road.index(story.stage) if story.stage in road else -1
+    for position, (column, stage) in enumerate(zip(columns, road, strict=True)):
+        with column.container(border=True):
+            _draw_stage(stage, position, reached, run)
+    name = run.id
+    if status == "queued":
+        ahead = worker().ahead_of(name)
+        st.info(f"Waiting for {ahead} run{'s' if ahead != 1 else ''} to end.", icon=":material/hourglass_empty:")
+    else:
+        left = story.seconds_left(time.time())
+        share = story.done / max(story.total, 1)
+        text = f"{(story.stage or 'starting').capitalize()}: {story.done:,} of {story.total:,}"
+        st.progress(min(share, 1.0), text + (f" · {spoken_time(left)} left in all" if left is not None else ""))
+    for level, note in story.notes:
+        (st.warning if level == "warning" else st.caption)(plain(note))
+    if worker().is_stopping(name):
+        st.button("Stopping after this step …", disabled=True, icon=":material/stop_circle:")
+    elif worker().owns(name):
+        label = "Withdraw" if status == "queued" else "Stop"
+        if st.button(label, icon=":material/stop_circle:", help="What was reached is kept; the run can be resumed."):
+            worker().stop(name)
+            st.rerun(scope="fragment")
+    else:
+        st.caption("This run is being worked on by another process, which alone can stop it.")
+
+
+def _draw_stage(stage: str, position: int, reached: int, run: Run) -> None:
+    seconds = run.story().seconds
+    if position < reached:
+        st.markdown(f":material/check_circle: **{stage.capitalize()}**")
+        st.caption(spoken_time(seconds.get(stage, 0.0)))
+    elif position == reached:
+        st.markdown(f":primary[:material/autorenew: **{stage.capitalize()}**]")
+        st.caption("at work")
+    else:
+        st.markdown(f":gray[:material/radio_button_unchecked: {stage.capitalize()}]")
+        planned = run.story().road.get(stage)
+        st.caption(f"about {spoken_time(max(planned, 1))}" if planned else "to come")
+
+
+def spoken_time(seconds: float) -> str:
+    """Say a time as people do."""
+    if seconds < 1:
+        return "under a second"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5_400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

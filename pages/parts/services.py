@@ -1,0 +1,94 @@
+"""What pages share with the server: the one worker, the store, and which run is being looked at."""
+
+import re
+import time
+from pathlib import Path
+
+import streamlit as st
+
+from core.errors import BadInput
+from core.runs import default_folder
+from core.runs.store import Run, Store
+from core.worker import Worker
+
+STATUS_ICONS = {
+    "queued": ":material/hourglass_empty:",
+    "running": ":material/autorenew:",
+    "finished": ":material/check_circle:",
+    "stopped": ":material/stop_circle:",
+    "failed": ":material/error:",
+    "interrupted": ":material/power_off:",
+}
+
+
+@st.cache_resource
+def worker() -> Worker:
+    """Return the server's one worker."""
+    return Worker(Store(default_folder().resolve()))
+
+
+def store() -> Store:
+    """Return the store the worker works in."""
+    return worker().store
+
+
+def plain(text: str) -> str:
+    """Escape a person's words so that Markdown shows them as they are."""
+    return re.sub(r"([\\`*_{}\[\]()#+\-.!|<>~$:&@])", r"\\\1", " ".join(text.split()))
+
+
+def run_title(run: Run) -> str:
+    """Name a run as a person would: its file, its method, when."""
+    config = run.config
+    moment = time.strptime(run.id[:15], "%Y%m%d-%H%M%S")
+    when = f"{time.strftime('%d %b', moment).lstrip('0')} {time.strftime('%H:%M:%S', moment)}"
+    return f"{Path(config.file).name} · {config.method} · {config.knobs['clusters']} clusters · {when}"
+
+
+def show_run(name: str) -> None:
+    """Make a run the one being looked at, in the address too, so that a reload or another tab finds it."""
+    st.session_state["run"] = name
+    st.query_params["run"] = name
+
+
+def current_run() -> Run | None:
+    """Return the run being looked at: by the address, else by this session. An unknown one is forgotten."""
+    name = st.query_params.get("run") or st.session_state.get("run")
+    if not name:
+        return None
+    try:
+        run = store().open(str(name))
+        run.config  # noqa: B018 - one that cannot be read is no run to look at
+    except (BadInput, OSError, ValueError):
+        st.session_state.pop("run", None)
+        st.query_params.pop("run", None)
+        st.toast("The run in the address is not here any more.", icon=":material/search_off:")
+        return None
+    show_run(run.id)
+    return run
+
+
+def choose_run() -> Run | None:
+    """Offer all runs in the sidebar and return the one being looked at; with none chosen, the newest."""
+    runs = {run.id: run for run in store().runs()}
+    run = current_run()
+    if run is None and runs and "run" not in st.session_state:
+        run = next(iter(runs.values()))
+        show_run(run.id)
+    if not runs:
+        return None
+    titles = {name: run_title(item) for name, item in runs.items()}
+    names = list(titles)
+    index = names.index(run.id) if run and run.id in titles else None
+    chosen = st.sidebar.selectbox(
+        "Run",
+        names,
+        index=index,
+        format_func=titles.__getitem__,
+        placeholder="Choose a run",
+        key=f"runs-{index}-{len(names)}",
+    )
+    if chosen and (run is None or chosen != run.id):
+        show_run(chosen)
+        st.rerun()
+    return runs.get(run.id) if run else None

@@ -1,0 +1,148 @@
+"""Choose a method, turn its knobs, start, watch, stop, resume."""
+
+import streamlit as st
+
+from core.corpus import Corpus
+from core.encoder import EMBEDDED
+from core.errors import BadInput
+from core.methods import METHODS
+from core.methods.base import Method
+from core.pipeline import prepare
+from core.runs.config import HIGHEST_SEED, resolve
+from core.runs.store import Run
+from pages.parts.knobs import draw_knobs
+from pages.parts.progress import LIVE, spoken_time, watch
+from pages.parts.services import STATUS_ICONS, choose_run, plain, run_title, show_run, store, worker
+
+
+def main() -> None:
+    """Show the run being looked at, and below it the form for a new one."""
+    st.title("Train")
+    run = choose_run()
+    corpus: Corpus | None = st.session_state.get("corpus")
+    if run:
+        _show_run(run)
+    if corpus is not None and len(corpus.used):
+        _draw_form(corpus, folded=run is not None)
+    elif not run:
+        st.info("There is no table yet.", icon=":material/table:")
+        st.page_link("pages/corpus.py", label="Bring a table", icon=":material/arrow_back:")
+
+
+def _show_run(run: Run) -> None:
+    """Show where a run stands and what can be done about it."""
+    status = run.status()
+    st.subheader(plain(run_title(run)), anchor=False)
+    if status in LIVE:
+        watch(run)
+        return
+    story = run.story()
+    spent = sum(story.seconds.values())
+    icon = STATUS_ICONS[status]
+    if status == "finished":
+        st.success(f"Finished in {spoken_time(spent)}.", icon=icon)
+        with st.container(horizontal=True):
+            st.page_link(
+                "pages/explore.py",
+                label="Explore the clusters",
+                icon=":material/scatter_plot:",
+                query_params={"run": run.id},
+            )
+            st.page_link(
+                "pages/export.py", label="Export the table", icon=":material/download:", query_params={"run": run.id}
+            )
+    elif status == "failed":
+        st.error(plain(story.message), icon=icon)
+        with st.expander("What the program said"):
+            st.code(story.traceback, language=None)
+    elif status == "stopped":
+        st.warning(plain(story.message), icon=icon)
+    else:
+        st.warning("The server ended while this run was at work.", icon=icon)
+    if status != "finished" and st.button(
+        "Resume", icon=":material/play_arrow:", help="Goes on from what was reached."
+    ):
+        _start(run)
+    with st.expander("Repeat this run on the command line", icon=":material/terminal:"):
+        st.code(run.config.command(), language="bash", wrap_lines=True)
+        st.caption("In the folder of this program; the table's name may need its folder in front.")
+
+
+def _draw_form(corpus: Corpus, folded: bool) -> None:
+    """Let the person set up a run and start it."""
+    with st.expander("A new run", icon=":material/add:", expanded=not folded):
+        st.caption(f"{len(corpus.used):,} texts of {plain(st.session_state['file'])}, column {plain(corpus.text)}.")
+        name = st.segmented_control(
+            "Method",
+            list(METHODS),
+            default=next(iter(METHODS)),
+            required=True,
+            key="method",
+            persist_state="session",
+            format_func=lambda key: METHODS[key].title,
+        )
+        method = METHODS[name or next(iter(METHODS))]
+        st.caption(_advice(method))
+        values = draw_knobs(method)
+        encoder, seed = EMBEDDED, 0
+        left, right, _ = st.columns(3)
+        seed = left.number_input(
+            "Seed",
+            0,
+            HIGHEST_SEED,
+            0,
+            key="seed",
+            persist_state="session",
+            help="The same seed gives the same clusters, today and tomorrow.",
+        )
+        if method.needs_encoder:
+            encoder = right.text_input(
+                "Encoder",
+                EMBEDDED,
+                key="encoder",
+                persist_state="session",
+                help="The embedded one, any Hugging Face name, or a folder on this machine.",
+            )
+        if st.button("Start", type="primary", icon=":material/play_arrow:"):
+            _create(corpus, method, values, (encoder or EMBEDDED).strip(), int(seed))
+
+
+def _advice(method: type[Method]) -> str:
+    """Return what the method does and when to choose it: its docstring up to the relations."""
+    paragraphs = (method.__doc__ or "").split("\n\n")[:2]
+    return " ".join(" ".join(paragraphs).split())
+
+
+def _create(corpus: Corpus, method: type[Method], values: dict[str, object], encoder: str, seed: int) -> None:
+    """Make the run and queue it, or say in a sentence why not."""
+    state = st.session_state
+    try:
+        with st.spinner("Checking"):
+            config = resolve(
+                corpus,
+                method.from_knobs(values),
+                file=state["file"],
+                file_sha256=state["sha256"],
+                reading=state["reading"],
+                encoder=encoder,
+                seed=seed,
+            )
+            prepare(config, corpus, store().cache, worker().projector)
+            run = store().create(config, corpus)
+    except (BadInput, OSError) as refusal:
+        st.error(plain(str(refusal)), icon=":material/error:")
+        return
+    _start(run)
+
+
+def _start(run: Run) -> None:
+    try:
+        worker().start(run.id)
+    except BadInput as refusal:
+        st.error(plain(str(refusal)), icon=":material/error:")
+        return
+    show_run(run.id)
+    st.rerun()
+
+
+main()

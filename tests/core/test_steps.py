@@ -1,0 +1,187 @@
+"""The shared steps: partition, projection, description, evaluation."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.metrics import silhouette_score
+
+from core.clustering import Clustering
+from core.events import Checkpoint, Event
+from core.steps.describe import class_tfidf, describe, stop_words, topic_words, typical_rows, unique_topic_names
+from core.steps.evaluate import accuracy, external_metrics, purity, silhouette
+from core.steps.partition import kmeans, partition
+from core.steps.project import principal_components, project
+from core.steps.projector import Projector
+from core.work import T, Work
+
+
+def drained(work: Work[T]) -> tuple[T, list[Event]]:
+    """Run a generator to its end; return its result and what it told."""
+    told = []
+    while True:
+        try:
+            event = next(work)
+            told += [event] if event is not None else []
+        except StopIteration as end:
+            return end.value, told
+
+
+def blobs(clusters: int = 4, each: int = 30, dims: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    """Return well separated groups with their labels."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(clusters), each)
+    return (8 * rng.normal(size=(clusters, dims))[labels] + rng.normal(size=(len(labels), dims))).astype(
+        np.float32
+    ), labels
+
+
+@pytest.mark.parametrize("how", ["kmeans", "umap+kmeans"])
+@pytest.mark.parametrize("normalise", [True, False])
+def test_partition_finds_blobs_again_and_again(how: str, normalise: bool, projector: Projector) -> None:
+    vectors, truth = blobs()
+    results = [
+        drained(partition(vectors, 4, how, normalise=normalise, seed=1, projector=projector))[0] for _ in range(2)
+    ]
+    assert accuracy(truth.astype(str), results[0].labels) > 0.97
+    np.testing.assert_array_equal(results[0].labels, results[1].labels)
+    assert (results[0].labels == results[0].soft.argmax(1)).all()
+    assert results[0].probability.mean() > 0.9
+    assert (results[0].assign(results[0].vectors).argmax(1) == results[0].labels).mean() > 0.97
+
+
+def test_kmeans_resumes_to_the_same_centres() -> None:
+    vectors, _ = blobs(7)
+    whole, told = drained(kmeans(vectors, 7, seed=3))
+    states = [event for event in told if isinstance(event, Checkpoint)]
+    for state in (states[0], states[4], states[-1]):
+        resumed, _ = drained(kmeans(vectors, 7, seed=3, state=state))
+        np.testing.assert_array_equal(whole, resumed)
+
+
+def test_principal_components_agree_with_scikit_learn() -> None:
+    vectors, _ = blobs()
+    theirs = PCA(3).fit_transform(vectors)
+    np.testing.assert_allclose(np.abs(principal_components(vectors, 3)), np.abs(theirs), atol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8, 9, 20])
+@pytest.mark.parametrize("layout", ["umap", "tsne"])
+def test_small_tables_have_a_map_too(rows: int, layout: str, projector: Projector) -> None:
+    vectors = np.random.default_rng(0).normal(size=(rows, 5)).astype(np.float32)
+    points, _ = drained(projector.project(vectors, layout=layout, dims=2, seed=0))
+    assert points.shape == (rows, 2) and np.isfinite(points).all()
+
+
+def test_a_map_is_the_same_tomorrow() -> None:
+    vectors, _ = blobs(3, 10)
+    for layout in ("umap", "tsne"):
+        np.testing.assert_array_equal(project(vectors, layout, 2, 7), project(vectors, layout, 2, 7))
+
+
+def test_a_projection_does_not_hold_up_its_caller_and_can_be_killed() -> None:
+    projector = Projector()
+    vectors = np.random.default_rng(0).normal(size=(8_000, 50)).astype(np.float32)
+    work = projector.project(vectors, layout="umap", dims=2, seed=0)
+    next(work)
+    assert projector._child is not None
+    pid = projector._child.pid
+    work.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    points, _ = drained(projector.project(vectors[:20], layout="tsne", dims=2, seed=0))
+    assert points.shape == (20, 2), "the next request starts a new child"
+    projector.close()
+
+
+def test_a_projection_that_fails_says_why(projector: Projector) -> None:
+    with pytest.raises(RuntimeError, match="projection failed"):
+        drained(projector.project(np.full((20, 3), np.nan, np.float32), layout="umap", dims=2, seed=0))
+
+
+def test_a_child_ends_with_its_parent() -> None:
+    projector = Projector()
+    projector.start()
+    assert projector._child is not None and projector._child.stdin is not None
+    projector._child.stdin.close()
+    until = time.monotonic() + 60
+    while projector._child.poll() is None and time.monotonic() < until:
+        time.sleep(0.1)
+    assert projector._child.returncode == 0
+
+
+def test_class_tfidf_by_hand() -> None:
+    counts = np.array([[3.0, 1.0], [0.0, 4.0]])
+    # Four words a cluster on average; word totals 3 and 5.
+    expected = [[0.75 * np.log(1 + 4 / 3), 0.25 * np.log(1 + 4 / 5)], [0, 1.0 * np.log(1 + 4 / 5)]]
+    np.testing.assert_allclose(class_tfidf(counts), expected)
+
+
+def test_topic_words_set_clusters_apart() -> None:
+    texts = ["the refund for my order", "refund of the order please", "the app crashes", "app order crashes again"]
+    words = topic_words(texts, np.array([0, 0, 1, 1]), 2)
+    assert words[0][0][0] == "refund" and {word for word, _ in words[1][:2]} == {"app", "crashes"}
+    assert all(weight > 0 for row in words for _, weight in row)
+    assert topic_words(["the", "and"], np.array([0, 1]), 2) == [[], []]
+
+
+def test_stop_words_follow_the_language() -> None:
+    german = ["Die Lieferung ist nicht gekommen und ich warte auf das Paket"] * 30
+    english = ["They die of laughter when the parcel is not here and we wait"] * 70
+    assert "die" in stop_words(german) and "und" in stop_words(german)
+    assert "die" not in stop_words(english) and "the" in stop_words(english)
+    mixed = stop_words(german + english)
+    assert {"und", "the", "nicht"} <= mixed
+
+
+def test_typical_rows_are_central_and_distinct() -> None:
+    vectors = np.array([[1, 0], [1, 0.1], [1, 0.1], [0, 1]], np.float32)
+    clustering = Clustering.from_soft(vectors, np.array([[1, 0], [1, 0], [1, 0], [0.4, 0.6]], np.float32))
+    rows = typical_rows(["far", "middle", "Middle ", "other"], clustering, 0)
+    assert rows == [1, 0]
+    topics = describe(["far", "middle", "Middle ", "other"], clustering)
+    assert [topic.size for topic in topics] == [3, 1]
+
+
+def test_names_are_unique() -> None:
+    assert unique_topic_names([["a", "b"], ["a", "b"], []]) == ["a, b (0)", "a, b (1)", "cluster 2"]
+
+
+def test_metrics_by_hand() -> None:
+    truth = np.array(["a", "a", "a", "b", "b", "c"], dtype=object)
+    labels = np.array([0, 0, 1, 1, 1, 2])
+    metrics = external_metrics(truth, labels)
+    assert metrics["acc"] == pytest.approx(5 / 6) and metrics["purity"] == pytest.approx(5 / 6)
+    assert metrics["nmi"] <= metrics["nmi_geometric"] <= 1
+
+
+def test_metrics_have_the_properties_they_should() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        truth, labels = rng.integers(0, 5, 60).astype(str).astype(object), rng.integers(0, 7, 60)
+        metrics = external_metrics(truth, labels)
+        relabelled = external_metrics(truth, rng.permutation(7)[labels])
+        assert metrics == pytest.approx(relabelled)
+        largest = np.unique(truth, return_counts=True)[1].max() / 60
+        assert largest <= metrics["purity"] + 1e-12 and metrics["acc"] <= metrics["purity"] + 1e-12
+        assert metrics["nmi"] == pytest.approx(
+            external_metrics(labels.astype(str).astype(object), truth.astype(int))["nmi"]
+        )
+    assert purity(np.arange(9), np.arange(9)) == 1
+    assert accuracy(np.array(["a", "b"]), np.array([1, 0])) == 1
+
+
+def test_constant_partitions_and_blank_truth() -> None:
+    truth = np.array(["a", "b", ""], dtype=object)
+    assert external_metrics(truth, np.array([0, 0, 0]))["nmi"] == 0
+    assert external_metrics(np.array(["a", "a"], dtype=object), np.array([0, 0]))["nmi_geometric"] == 1
+    assert external_metrics(truth, np.array([0, 1, 0]))["acc"] == 1
+    assert external_metrics(np.array(["", ""], dtype=object), np.array([0, 1])) == {}
+
+
+def test_silhouette_is_scikit_learns_and_says_its_sample() -> None:
+    vectors, labels = blobs()
+    assert silhouette(vectors, labels, 0) == (pytest.approx(silhouette_score(vectors, labels)), len(labels))
+    assert silhouette(vectors, np.zeros(len(labels), int), 0)[0] is None
