@@ -43,6 +43,8 @@ def drive(
     except MemoryError:
         return _end(run, Ended("failed", "The machine has too little memory for this run.", traceback.format_exc()))
     except Exception as fault:
+        if should_stop():  # an interpreter on its way out refuses work in many ways; the person asked for the end
+            return _end(run, Ended("stopped", "The run was stopped.", traceback.format_exc()))
         sentence = f"Something went wrong in the program: {type(fault).__name__}: {fault}".split("\n")[0]
         return _end(run, Ended("failed", sentence, traceback.format_exc()))
 

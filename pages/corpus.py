@@ -10,7 +10,7 @@ from core.corpus import Corpus, guess_id, guess_label, guess_text, guess_time
 from core.errors import BadInput
 from core.table import KINDS, Table, read_table
 from core.table.dialect import ENCODINGS, LINE_ENDS, ONE_COLUMN, SEPARATORS
-from pages.parts.services import plain
+from pages.parts.services import plain, start_afresh
 
 SAMPLE = Path(__file__).parent.parent / "assets" / "sample.csv"
 PREVIEW_ROWS = 200
@@ -40,10 +40,8 @@ def main() -> None:
         table = _read()
     except BadInput as refusal:
         st.error(str(refusal), icon=":material/error:")
-        if st.session_state["reading"]:
-            st.button(
-                "Undo the corrections", on_click=lambda: st.session_state.update(reading={}, widgets=_round() + 1)
-            )
+        st.session_state.pop("corpus", None)
+        _offer_undo()
         return
     _show_reading(table)
     corpus = _choose_columns(table)
@@ -138,11 +136,19 @@ def _correct(table: Table) -> None:
             options,
             options.index(current),
             format_func=lambda value: _SHOWN.get(value, value or "none"),
-            key=f"read-{name}-{_round()}",
+            key=f"read-{name}-{current!r}-{_round()}",
         )
         if chosen != current:
             st.session_state["reading"] = st.session_state["reading"] | {name: chosen}
             st.rerun()
+    _offer_undo()
+
+
+def _offer_undo() -> None:
+    """Let the person go back to what was found, if anything was corrected."""
+    if st.session_state["reading"] and st.button("Undo the corrections", icon=":material/undo:"):
+        st.session_state.update(reading={}, widgets=_round() + 1)
+        st.rerun()
 
 
 def _choose_columns(table: Table) -> Corpus:
@@ -191,6 +197,7 @@ def _show_use(corpus: Corpus) -> None:
             st.dataframe(view, hide_index=True)
             st.caption(f"{len(outside):,} of {rows - used:,} shown. They stay in the export with their reason.")
     if used and st.button("Choose a method", type="primary", icon=":material/arrow_forward:"):
+        start_afresh()
         st.switch_page("pages/train.py")
 
 

@@ -51,6 +51,12 @@ def show_run(name: str) -> None:
     st.query_params["run"] = name
 
 
+def start_afresh() -> None:
+    """Look at no run: the person wants to set up a new one."""
+    st.session_state["run"] = ""
+    st.query_params.pop("run", None)
+
+
 def current_run() -> Run | None:
     """Return the run being looked at: by the address, else by this session. An unknown one is forgotten."""
     name = st.query_params.get("run") or st.session_state.get("run")
