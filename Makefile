@@ -5,23 +5,19 @@ PYTHON ?= $(shell for candidate in python3.14 python3.13 python3.12 python3.11 p
 	&& echo $$candidate && break; done)
 BIN := .venv/bin
 
-.PHONY: run test check unit browser clean
+.PHONY: run test check clean
 
 run: .venv/app-ready
 	$(BIN)/python -m streamlit run app.py
 
-test: check unit browser
+# Two tests at a time; the browser walks are one group, so that one server serves them.
+test: check
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 check: .venv/test-ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-
-unit: .venv/test-ready
-	$(BIN)/python -m pytest tests --ignore=tests/browser
-
-browser: .venv/test-ready
-	$(BIN)/python -m pytest tests/browser
 
 .venv/app-ready: requirements.txt
 	@test -n "$(PYTHON)" || { echo "Topicscope needs Python 3.11 to 3.14 with venv; none was found."; exit 1; }

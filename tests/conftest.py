@@ -77,3 +77,10 @@ def shared_data() -> Path:
     if not folder:
         pytest.skip("TOPICSCOPE_DATA is not set: the messy files are not tried")
     return Path(folder)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep each file's tests together when two processes share the work; the slow browser walks go first."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(item.path.name))
+    items.sort(key=lambda item: "browser" not in item.path.parts)

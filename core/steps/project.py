@@ -12,12 +12,15 @@ import threading
 import traceback
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from core.clustering import nearest
 from core.files import load_json, save_array, save_bytes
 
 LAYOUTS = ("umap", "tsne")
+_EXACT_ROWS = 20_000
 FEWEST_FOR_LAYOUT = 8  # below this neither UMAP nor t-SNE means anything: principal components are shown instead
 
 
@@ -46,9 +49,17 @@ def _umap(vectors: np.ndarray, dims: int, seed: int, neighbours: int) -> np.ndar
     from umap import UMAP
 
     rows = len(vectors)
+    neighbours = min(neighbours, rows - 1)
+    known: tuple[np.ndarray | None, np.ndarray | None, None] = (None, None, None)
+    if rows <= _EXACT_ROWS:
+        # Exact neighbours by matrix products take a second; UMAP's approximate search alone compiles for half a minute.
+        near, squared = nearest(vectors, vectors, neighbours)
+        known = (near.astype(np.int32), np.sqrt(squared).astype(np.float32), None)
     # The spectral start needs more rows than eigenvectors; a small table starts at random instead.
     start = "spectral" if rows > dims + 2 else "random"
-    model = UMAP(n_components=dims, n_neighbors=min(neighbours, rows - 1), random_state=seed, n_jobs=1, init=start)
+    model = UMAP(
+        n_components=dims, n_neighbors=neighbours, random_state=seed, n_jobs=1, init=start, precomputed_knn=known
+    )
     return np.asarray(model.fit_transform(vectors), np.float32)
 
 
@@ -59,12 +70,25 @@ def _tsne(vectors: np.ndarray, dims: int, seed: int) -> np.ndarray:
     model = TSNE(
         n_components=dims,
         perplexity=min(30.0, (len(vectors) - 1) / 3),
+        theta=0.8,  # a third faster than 0.5 and no worse to look at
         random_state=seed,
         n_jobs=1,
-        neighbors="exact" if len(vectors) <= 10_000 else "auto",
+        neighbors="exact" if len(vectors) <= _EXACT_ROWS else "auto",
         initialization="pca",
     )
     return np.asarray(model.fit(reduced), np.float32)
+
+
+def _keep_compiled() -> None:
+    """Let numba keep what it compiles for UMAP between processes: 7 seconds the first time, a tenth ever after."""
+    import numba
+
+    compile_function = numba.njit
+
+    def njit(*arguments: Any, **options: Any) -> Any:
+        return compile_function(*arguments, **{"cache": True, **options})
+
+    numba.njit = njit
 
 
 def _answer(folder: Path) -> None:
@@ -87,6 +111,7 @@ def _serve() -> None:
 
     threading.Thread(target=listen, daemon=True).start()
     warnings.filterwarnings("ignore")
+    _keep_compiled()
     # Importing and compiling take seconds: do it now, while the first texts are still being encoded.
     project(np.random.default_rng(0).normal(size=(64, 8)), "umap", 2, 0)
     while True:
