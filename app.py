@@ -4,6 +4,7 @@ import streamlit as st
 
 st.set_page_config(page_title="Topicscope", page_icon="assets/logo.svg", layout="wide")
 st.logo("assets/wordmark.svg", icon_image="assets/logo.svg", size="large")
+st.session_state["listed"] = True
 st.navigation(
     [
         st.Page("pages/corpus.py", title="Corpus", icon=":material/table:", default=True),

@@ -10,7 +10,7 @@ from core.corpus import Corpus, guess_id, guess_label, guess_text, guess_time
 from core.errors import BadInput
 from core.table import KINDS, Table, read_table
 from core.table.dialect import ENCODINGS, LINE_ENDS, ONE_COLUMN, SEPARATORS
-from pages.parts.services import plain, start_afresh
+from pages.parts.services import begin_page, plain, start_afresh
 
 SAMPLE = Path(__file__).parent.parent / "assets" / "sample.csv"
 PREVIEW_ROWS = 200
@@ -31,7 +31,7 @@ _SHOWN = {
 
 def main() -> None:
     """Draw the page from top to bottom."""
-    st.title("Bring a table")
+    begin_page("Bring a table")
     st.caption("One row per text: tickets, complaints, survey answers, titles. Nothing leaves this machine.")
     _receive()
     if "file" not in st.session_state:
@@ -55,7 +55,7 @@ def main() -> None:
 
 def _receive() -> None:
     """Take a file or the sample; a new file forgets all choices made for the one before."""
-    left, right = st.columns([3, 1], vertical_alignment="bottom")
+    left, right = st.columns([2, 1], vertical_alignment="bottom")
     limit = st.get_option("server.maxUploadSize")
     upload = left.file_uploader(
         f"CSV, TSV, XLSX, Parquet or JSONL, up to {limit} MB", type=sorted(kind[1:] for kind in KINDS), key="upload"
@@ -128,15 +128,16 @@ def _correct(table: Table) -> None:
         }
     if table.sheet:
         choices["sheet"] = ("Sheet", table.sheets, table.sheet)
-    columns = st.columns(len(choices))
-    for column, (name, (title, options, current)) in zip(columns, choices.items(), strict=True):
+    row = st.container(horizontal=True)
+    for name, (title, options, current) in choices.items():
         options = options if current in options else (current, *options)
-        chosen = column.selectbox(
+        chosen = row.selectbox(
             title,
             options,
             options.index(current),
             format_func=lambda value: _SHOWN.get(value, value or "none"),
             key=f"read-{name}-{current!r}-{_round()}",
+            width=170,
         )
         if chosen != current:
             st.session_state["reading"] = st.session_state["reading"] | {name: chosen}

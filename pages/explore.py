@@ -11,7 +11,7 @@ from core.runs.store import Run
 from core.steps.describe import Topic
 from core.table import free_name
 from pages.parts.figures import Colouring, map_figure, words_figure
-from pages.parts.services import choose_run, plain, run_title
+from pages.parts.services import begin_page, choose_run, plain, run_title
 
 BY_CLUSTER = "(cluster)"
 LAYOUTS = {"umap": "UMAP", "tsne": "t-SNE"}
@@ -33,7 +33,7 @@ _METRICS = {
 
 def main() -> None:
     """Show the run being looked at, if it has something to show."""
-    st.title("Explore")
+    begin_page("Explore")
     run = choose_run()
     if run is None:
         st.info("There is no run yet.", icon=":material/scatter_plot:")
@@ -64,15 +64,13 @@ def _load(folder: str) -> tuple[Corpus, Clustering, list[Topic]]:
 
 def _show_metrics(run: Run, corpus: Corpus, topics: list[Topic]) -> None:
     metrics = run.metrics()
-    shown = [
-        ("Texts", f"{len(corpus.used):,}", f"of {len(corpus.table):,} rows"),
-        ("Clusters", f"{sum(topic.size > 0 for topic in topics):,}", ""),
-    ]
+    found = sum(topic.size > 0 for topic in topics)
+    st.caption(f"{len(corpus.used):,} texts of {len(corpus.table):,} rows in {found:,} clusters.")
     score = metrics["silhouette"]
     about = (
         f"How much nearer rows are to their own cluster than to the next, over {metrics['silhouette_sample']:,} rows."
     )
-    shown.append(("Silhouette", "–" if score is None else f"{score:.3f}", about))
+    shown = [("Silhouette", "–" if score is None else f"{score:.3f}", about)]
     shown += [(title, f"{100 * metrics[key]:.1f} %", help) for key, (title, help) in _METRICS.items() if key in metrics]
     with st.container(horizontal=True, gap="xsmall"):
         for title, value, help_text in shown:

@@ -8,14 +8,14 @@ from core.corpus import NEW_COLUMNS
 from core.errors import BadInput
 from core.export import FORMATS, MIME, table_bytes
 from core.runs.store import Run
-from pages.parts.services import choose_run, plain, run_title
+from pages.parts.services import begin_page, choose_run, plain, run_title
 
 PREVIEW_ROWS = 100
 
 
 def main() -> None:
     """Offer the table of the run being looked at, once it has finished."""
-    st.title("Export")
+    begin_page("Export")
     run = choose_run()
     if run is None:
         st.info("There is no run yet.", icon=":material/download:")

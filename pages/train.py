@@ -11,13 +11,13 @@ from core.pipeline import prepare
 from core.runs.config import HIGHEST_SEED, resolve
 from core.runs.store import Run
 from pages.parts.knobs import draw_knobs
-from pages.parts.progress import LIVE, spoken_time, watch
-from pages.parts.services import STATUS_ICONS, choose_run, plain, run_title, show_run, store, worker
+from pages.parts.progress import LIVE, draw_road, spoken_time, watch
+from pages.parts.services import STATUS_ICONS, begin_page, choose_run, plain, run_title, show_run, store, worker
 
 
 def main() -> None:
     """Show the run being looked at, and below it the form for a new one."""
-    st.title("Train")
+    begin_page("Train")
     run = choose_run()
     corpus: Corpus | None = st.session_state.get("corpus")
     if run:
@@ -36,6 +36,7 @@ def _show_run(run: Run) -> None:
     if status in LIVE:
         watch(run)
         return
+    draw_road(run)
     story = run.story()
     spent = sum(story.seconds.values())
     icon = STATUS_ICONS[status]

@@ -68,10 +68,10 @@ def map_figure(points: np.ndarray, rows: np.ndarray, colour: "Colouring") -> go.
             hovertemplate=f"{name}<extra></extra>",
         )
     figure.update_layout(
-        height=560,
+        height=640,
         margin={"l": 0, "r": 0, "t": 8, "b": 0},
         dragmode="pan",
-        legend={"itemsizing": "constant", "title": None},
+        legend={"itemsizing": "constant", "title": None, "orientation": "h", "y": -0.01, "yanchor": "top"},
         uirevision="map",
     )
     for update, values in ((figure.update_xaxes, points[:, 0]), (figure.update_yaxes, points[:, 1])):

@@ -25,15 +25,8 @@ def watch(run: Run) -> None:
 
 
 def _draw(run: Run, status: str) -> None:
-    story = run.story()
-    method = find_method(run.config.method)
-    road = list(story.road) or [*method.stages, "map", "describe"]
-    columns = st.columns(len(road))
-    reached = road.index(story.stage) if story.stage in road else -1
-    for position, (column, stage) in enumerate(zip(columns, road, strict=True)):
-        with column.container(border=True):
-            _draw_stage(stage, position, reached, run)
-    name = run.id
+    story, name = run.story(), run.id
+    draw_road(run)
     if status == "queued":
         ahead = worker().ahead_of(name)
         st.info(f"Waiting for {ahead} run{'s' if ahead != 1 else ''} to end.", icon=":material/hourglass_empty:")
@@ -55,14 +48,26 @@ def _draw(run: Run, status: str) -> None:
         st.caption("This run is being worked on by another process, which alone can stop it.")
 
 
+def draw_road(run: Run) -> None:
+    """Show the stages in their order: walked, at work, to come."""
+    story = run.story()
+    road = list(story.road) or [*find_method(run.config.method).stages, "map", "describe"]
+    reached = road.index(story.stage) if story.stage in road else len(road) if story.phase == "finished" else -1
+    for position, (column, stage) in enumerate(zip(st.columns(len(road)), road, strict=True)):
+        with column.container(border=True):
+            _draw_stage(stage, position, reached, run)
+
+
 def _draw_stage(stage: str, position: int, reached: int, run: Run) -> None:
     seconds = run.story().seconds
     if position < reached:
         st.markdown(f":material/check_circle: **{stage.capitalize()}**")
         st.caption(spoken_time(seconds.get(stage, 0.0)))
     elif position == reached:
-        st.markdown(f":primary[:material/autorenew: **{stage.capitalize()}**]")
-        st.caption("at work")
+        live = run.story().phase == "running"
+        icon = "autorenew" if live else "pause_circle"
+        st.markdown(f":primary[:material/{icon}: **{stage.capitalize()}**]")
+        st.caption("at work" if live else "reached")
     else:
         st.markdown(f":gray[:material/radio_button_unchecked: {stage.capitalize()}]")
         planned = run.story().road.get(stage)

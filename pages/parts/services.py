@@ -21,6 +21,16 @@ STATUS_ICONS = {
 }
 
 
+def begin_page(title: str) -> None:
+    """Begin a page, making sure that app.py has listed it."""
+    if "listed" not in st.session_state:
+        # If the first address a server is asked for names a page, Streamlit takes pages/ for an old-style app and
+        # passes app.py by. Any call of st.navigation that lists this page ends that.
+        st.navigation(sorted(Path(__file__).parents[1].glob("*.py")), position="hidden")
+        st.rerun()
+    st.title(title)
+
+
 @st.cache_resource
 def worker() -> Worker:
     """Return the server's one worker."""
@@ -38,11 +48,11 @@ def plain(text: str) -> str:
 
 
 def run_title(run: Run) -> str:
-    """Name a run as a person would: its file, its method, when."""
+    """Name a run as a person would: its method, its file, when. The short parts come first: a menu cuts the end."""
     config = run.config
     moment = time.strptime(run.id[:15], "%Y%m%d-%H%M%S")
-    when = f"{time.strftime('%d %b', moment).lstrip('0')} {time.strftime('%H:%M:%S', moment)}"
-    return f"{Path(config.file).name} · {config.method} · {config.knobs['clusters']} clusters · {when}"
+    when = f"{moment.tm_mday} {time.strftime('%b %H:%M', moment)}"
+    return f"{config.method} {config.knobs['clusters']} · {when} · {Path(config.file).name}"
 
 
 def show_run(name: str) -> None:

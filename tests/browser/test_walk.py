@@ -160,6 +160,8 @@ def test_a_server_that_ends_in_mid_run_tells_the_truth_and_resumes(
         server = start_server(tmp_path / "runs")
         page.goto(f"{server.url}/train?run={run.id}")
         page.get_by_role("button", name="Resume").first.click(timeout=PATIENCE)
+        expect(page.get_by_role("link", name="Corpus")).to_be_visible()
+        expect(page.get_by_role("link", name="app", exact=True)).to_have_count(0)
         expect(page.get_by_text("at work")).to_be_visible(timeout=PATIENCE)
         page.get_by_role("button", name="Stop").first.click()
         expect(page.get_by_text("The run was stopped")).to_be_visible(timeout=PATIENCE)

@@ -133,8 +133,6 @@ def test_every_page_of_a_finished_run(page: str, finished: Run) -> None:
         assert "Finished in" in words and "python -m core run table.csv" in tab.code[0].value
     if page == "explore":
         assert {metric.label for metric in tab.metric} >= {
-            "Texts",
-            "Clusters",
             "Silhouette",
             "ACC",
             "NMI",
