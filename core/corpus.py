@@ -36,6 +36,11 @@ class Corpus:
             if column not in self.table.columns:
                 raise BadInput(f"There is no column “{column}”; the table has {_listed(self.table.columns)}.")
 
+    @property
+    def roles(self) -> tuple[str | bool | None, ...]:
+        """What the columns are used for."""
+        return self.text, self.label, self.time, self.id, self.drop_duplicates
+
     @cached_property
     def reasons(self) -> pd.Series:
         """For every row the reason it is left out, or an empty text where it is used."""

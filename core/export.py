@@ -17,7 +17,7 @@ MIME = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "jsonl": "application/jsonl",
 }
-_FORMULA = re.compile(r"^\s*[=+\-@＝＋－＠]|^[\t\r]")
+_FORMULA = "^[ \t\n\r\f\v\u00a0\u2000-\u200b\u3000\ufeff]*[=+\\-@＝＋－＠]|^[\t\r]"
 _NUMBER = re.compile(r"\s*[+-]?(\d+([.,' ]\d+)*|[.,]\d+)([eE][+-]?\d+)?\s*%?\s*")
 _XLSX_ROWS, _XLSX_CELL = 1_048_576, 32_767
 _XLSX_ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
@@ -25,7 +25,7 @@ _XLSX_ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 def guard_formula(cell: str) -> str:
     """Put one apostrophe before a cell that a spreadsheet would run as a formula; a plain number stays."""
-    if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell):
+    if re.match(_FORMULA, cell) and not _NUMBER.fullmatch(cell):
         return "'" + cell
     return cell
 
@@ -34,9 +34,11 @@ def guard_table(table: pd.DataFrame) -> pd.DataFrame:
     """Guard every cell and every column name; the table given is not changed."""
     guarded = table.copy(deep=False)
     for name in guarded.columns:
-        risky = guarded[name].str.contains(_FORMULA)
+        risky = guarded[name].str.contains(_FORMULA, regex=True).to_numpy(bool)
         if risky.any():
-            guarded[name] = guarded[name].where(~risky, guarded[name].map(guard_formula))
+            cells = guarded[name].to_numpy(dtype=object, copy=True)
+            cells[risky] = [guard_formula(cell) for cell in cells[risky]]
+            guarded[name] = pd.array(cells, dtype="str")
     return guarded.set_axis([guard_formula(name) for name in guarded.columns], axis=1)
 
 

@@ -179,7 +179,11 @@ def _choose_columns(table: Table) -> Corpus:
             persist_state="session",
         )
     drop = st.toggle("Leave out exact duplicates", key=f"duplicates-{suffix}", persist_state="session")
-    return Corpus(frame, text, **roles, drop_duplicates=drop)
+    corpus = Corpus(frame, text, **roles, drop_duplicates=drop)
+    known: Corpus | None = st.session_state.get("corpus")
+    # The one already looked through is kept: a rerun must not read half a million rows again.
+    same = known is not None and known.table is frame and known.roles == corpus.roles
+    return known if known is not None and same else corpus
 
 
 def _show_use(corpus: Corpus) -> None:

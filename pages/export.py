@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import streamlit as st
 
 from core.corpus import NEW_COLUMNS
@@ -34,9 +35,15 @@ def main() -> None:
         st.json(run.config.to_json(), expanded=1)
 
 
+@st.cache_resource(max_entries=2, show_spinner="Putting the table together")
+def _labelled(folder: str) -> pd.DataFrame:
+    """Return a finished run's labelled table, which never changes."""
+    return Run(Path(folder)).labelled()
+
+
 def _offer(run: Run) -> None:
     """Let the person choose a format and download; the file is made when the button is pressed."""
-    table = run.labelled()
+    table = _labelled(str(run.folder))
     added = ", ".join(str(name) for name in table.columns[-len(NEW_COLUMNS) :])
     st.caption(plain(f"{len(table):,} rows in their order, every column as it was read, and {added}."))
     file_format = st.segmented_control(
