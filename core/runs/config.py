@@ -1,0 +1,117 @@
+"""The configuration of a run: everything that decides its labels, with every "auto" resolved to a value."""
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from core.corpus import Corpus
+from core.encoder import EMBEDDED, check_encoder, find_device
+from core.errors import BadInput
+from core.methods import Method, find_method
+
+HIGHEST_SEED = 999_999
+TOKEN_LIMIT = 256
+MAP_SAMPLE = 5_000
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Equal configurations on one machine give equal labels, from the browser and from the command line.
+
+    ``reading`` holds what the person corrected in how the file is read; the rest is found again in the same file.
+    """
+
+    file: str
+    file_sha256: str
+    reading: dict[str, Any]
+    text: str
+    label: str | None
+    time: str | None
+    id: str | None
+    drop_duplicates: bool
+    method: str
+    knobs: dict[str, Any]
+    encoder: str | None
+    seed: int
+    device: str
+    threads: int
+    token_limit: int
+    map_sample: int
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "RunConfig":
+        """Read a stored configuration; unknown or missing keys are refused."""
+        names = {item.name for item in fields(cls)}
+        if set(value) != names:
+            raise BadInput(f"A run's config.json does not fit: {', '.join(sorted(set(value) ^ names))}.")
+        return cls(**value)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the configuration as plain values."""
+        return asdict(self)
+
+    def build_method(self) -> Method:
+        """Return the method with its knobs set."""
+        return find_method(self.method).from_knobs(self.knobs)
+
+    def command(self) -> str:
+        """Return the one command line that repeats the run; what is at its default is left away."""
+        parts = ["python", "-m", "core", "run", self.file, "--text", self.text]
+        for option in ("label", "time", "id"):
+            if getattr(self, option):
+                parts += [f"--{option}", getattr(self, option)]
+        parts += ["--drop-duplicates"] if self.drop_duplicates else []
+        for name, value in self.reading.items():
+            parts += [f"--{name.replace('_', '-')}", _written(value)]
+        parts += ["--method", self.method]
+        for knob in find_method(self.method).knobs():
+            if self.knobs[knob.name] != knob.default or knob.name == "clusters":
+                parts += ["--set", f"{knob.name}={_written(self.knobs[knob.name])}"]
+        parts += ["--encoder", self.encoder] if self.encoder not in (None, EMBEDDED) else []
+        parts += ["--seed", str(self.seed)]
+        parts += ["--threads", str(self.threads)] if self.threads != default_threads() else []
+        return shlex.join(map(str, parts))
+
+
+def resolve(
+    corpus: Corpus, method: Method, *, file: str, file_sha256: str, reading: Mapping[str, Any],
+    encoder: str = EMBEDDED, seed: int = 0, threads: int | None = None,
+) -> RunConfig:
+    """Fix everything that was left open, so that the run can be repeated."""
+    if not 0 <= seed <= HIGHEST_SEED:
+        raise BadInput(f"The seed must be a whole number from 0 to {HIGHEST_SEED:,}; you gave {seed}.")
+    if threads is not None and not 1 <= threads <= 1_024:
+        raise BadInput(f"The number of threads must be between 1 and 1,024; you gave {threads}.")
+    deep = method.needs_encoder
+    return RunConfig(
+        file=file, file_sha256=file_sha256, reading=dict(reading), text=corpus.text, label=corpus.label,
+        time=corpus.time, id=corpus.id, drop_duplicates=corpus.drop_duplicates, method=method.name,
+        knobs=asdict(method), encoder=check_encoder(encoder) if deep else None, seed=seed,
+        device=find_device() if deep else "cpu", threads=threads or default_threads(),
+        token_limit=TOKEN_LIMIT, map_sample=MAP_SAMPLE, versions=_versions(),
+    )
+
+
+def _versions() -> dict[str, str]:
+    import platform
+    from importlib.metadata import version
+
+    from core import __version__
+
+    packages = ("torch", "transformers", "scikit-learn", "umap-learn", "openTSNE", "numpy")
+    return {"topicscope": __version__, "python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def default_threads() -> int:
+    """One core is left to the pages: with all of them given to training the page's latency doubled."""
+    return max(1, (os.cpu_count() or 2) - 1)
+
+
+def _written(value: Any) -> str:
+    """Write a value as the command line takes it: a tab as \\t, no separator or quote as "none"."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\r\n": "\\r\\n", "": "none"}.get(str(value), str(value))

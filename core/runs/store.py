@@ -1,0 +1,208 @@
+"""The store: every run is a folder, and the folder is the database."""
+
+import json
+import re
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet
+from filelock import FileLock, Timeout
+
+from core.clustering import Clustering
+from core.corpus import Corpus
+from core.errors import BadInput
+from core.events import Checkpoint, Event
+from core.files import load_json, save_array, save_file, save_json
+from core.runs.config import RunConfig
+from core.runs.log import Log, Story
+from core.steps.describe import Topic
+
+_RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9_]{1,40}-[0-9a-f]{6}")
+_ARRAYS = ("vectors", "soft", "labels", "centres")
+
+
+class Store:
+    """The folder that holds all runs and the cache they share."""
+
+    def __init__(self, folder: Path) -> None:
+        """Point to a folder; it is made when the first run is."""
+        self.folder = folder
+
+    @property
+    def cache(self) -> Path:
+        """Where vectors are kept between runs. May be deleted at any time."""
+        return self.folder / ".cache"
+
+    def create(self, config: RunConfig, corpus: Corpus) -> "Run":
+        """Make the run's folder aside and rename it into place, so that no half-made run is ever seen."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{config.method}-{secrets.token_hex(3)}"
+        aside = Path(tempfile.mkdtemp(dir=self.folder, prefix=".new-"))
+        try:
+            save_json(aside / "config.json", config.to_json())
+            save_file(aside / "corpus.parquet", lambda file: corpus.table.to_parquet(file, index=False))
+            aside.chmod(0o755)
+            aside.rename(self.folder / name)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        return Run(self.folder / name)
+
+    def open(self, name: str) -> "Run":
+        """Open a run by its id; anything that is not the id of a run here is refused before it touches a path."""
+        if not _RUN_ID.fullmatch(name) or not (self.folder / name / "config.json").is_file():
+            raise BadInput("There is no such run here.")
+        return Run(self.folder / name)
+
+    def runs(self) -> list["Run"]:
+        """List the runs, newest first."""
+        if not self.folder.is_dir():
+            return []
+        names = sorted((path.name for path in self.folder.iterdir() if _RUN_ID.fullmatch(path.name)), reverse=True)
+        return [Run(self.folder / name) for name in names if (self.folder / name / "config.json").is_file()]
+
+
+class Run:
+    """One run: its configuration, its table, its log and its results."""
+
+    def __init__(self, folder: Path) -> None:
+        """Point to a run's folder."""
+        self.folder = folder
+        self.id = folder.name
+        self.log = Log(folder / "events.jsonl")
+        self._story, self._read_to = Story(), 0
+
+    @property
+    def config(self) -> RunConfig:
+        """What was asked for."""
+        return RunConfig.from_json(load_json(self.folder / "config.json"))
+
+    @property
+    def cache(self) -> Path:
+        """The cache of the store this run is in."""
+        return self.folder.parent / ".cache"
+
+    def corpus(self) -> Corpus:
+        """Return the table with the roles its columns have in this run."""
+        config = self.config
+        table = pyarrow.parquet.read_table(self.folder / "corpus.parquet").to_pandas()
+        return Corpus(table, config.text, config.label, config.time, config.id, config.drop_duplicates)
+
+    # What happens -----------------------------------------------------------------------------------------------
+
+    def story(self) -> Story:
+        """Fold the log, reading only what was added since the last time."""
+        records, self._read_to = self.log.read(self._read_to)
+        for record in records:
+            self._story.add(record)
+        return self._story
+
+    def status(self) -> str:
+        """Say new, queued, running, finished, stopped, failed, or interrupted: at work by its log, owned by nobody."""
+        phase = self.story().phase
+        if phase in ("new", "queued", "running") and not self.is_claimed():
+            phase = self.story().phase  # it may have ended between the two looks
+            return "interrupted" if phase in ("new", "queued", "running") else phase
+        return phase
+
+    def claim(self, patience: float = 5.0) -> FileLock:
+        """Take the lock that says who works on this run; it falls free when the process ends, however it ends."""
+        lock = FileLock(self.folder / "lock", thread_local=False)
+        try:
+            lock.acquire(timeout=patience, poll_interval=0.02)
+        except Timeout:
+            raise BadInput("This run is already being worked on by another process.") from None
+        self.log.repair()
+        return lock
+
+    def is_claimed(self) -> bool:
+        """Say whether a live process works on this run."""
+        lock = FileLock(self.folder / "lock", thread_local=False)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return True
+        lock.release()
+        return False
+
+    def record(self, event: Event) -> None:
+        """Keep what an event carries and write it into the log."""
+        if isinstance(event, Checkpoint):
+            self._save_checkpoint(event)
+        self.log.append(event)
+
+    def _save_checkpoint(self, event: Checkpoint) -> None:
+        from safetensors.numpy import save
+
+        arrays = {name: np.ascontiguousarray(array) for name, array in event.arrays.items()}
+        data = save(arrays, metadata={"values": json.dumps(dict(event.values))})
+        save_file(self.folder / "checkpoint.safetensors", lambda file: file.write(data))
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Return the last checkpoint, to go on from."""
+        from safetensors import safe_open
+
+        path = self.folder / "checkpoint.safetensors"
+        if not path.exists():
+            return None
+        with safe_open(path, framework="np") as file:
+            return Checkpoint({name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["values"]))
+
+    # Results ----------------------------------------------------------------------------------------------------
+
+    def save_clustering(self, clustering: Clustering) -> None:
+        """Keep the clustering, one array per file."""
+        for name in _ARRAYS:
+            if (array := getattr(clustering, name)) is not None:
+                save_array(self.folder / "clustering" / f"{name}.npy", array)
+
+    def clustering(self) -> Clustering:
+        """Open the clustering; arrays stay on the disk until they are used."""
+        arrays = {name: self._array(f"clustering/{name}") for name in _ARRAYS if name != "centres"}
+        centres = self.folder / "clustering" / "centres.npy"
+        return Clustering(**arrays, centres=self._array("clustering/centres") if centres.exists() else None)
+
+    def save_map(self, sample: np.ndarray, layouts: Mapping[str, np.ndarray]) -> None:
+        """Keep the sample's row positions and, for each layout, the points of all used rows."""
+        save_array(self.folder / "map" / "sample.npy", sample)
+        for name, points in layouts.items():
+            save_array(self.folder / "map" / f"{name}.npy", points)
+
+    def map(self, layout: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sample's positions among the used rows, and the points of all used rows."""
+        return self._array("map/sample"), self._array(f"map/{layout}")
+
+    def _array(self, name: str) -> np.ndarray:
+        return np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+
+    def save_topics(self, topics: list[Topic]) -> None:
+        """Keep names, sizes, words and typical rows."""
+        save_json(self.folder / "topics.json", [asdict(topic) for topic in topics])
+
+    def topics(self) -> list[Topic]:
+        """Return the clusters in words, in the order of their labels."""
+        return [Topic(item["name"], item["size"], tuple(item["words"]), tuple(item["weights"]), tuple(item["typical"]))
+                for item in load_json(self.folder / "topics.json")]
+
+    def save_metrics(self, metrics: Mapping[str, Any]) -> None:
+        """Keep the figures."""
+        save_json(self.folder / "metrics.json", metrics)
+
+    def metrics(self) -> dict[str, Any]:
+        """Return the figures."""
+        return load_json(self.folder / "metrics.json")
+
+    def labelled(self) -> pd.DataFrame:
+        """Return every original row and column with the clusters beside them."""
+        clustering = self.clustering()
+        names = [topic.name for topic in self.topics()]
+        _, points = self.map("umap")
+        return self.corpus().labelled(clustering.labels, names, clustering.probability, points)
