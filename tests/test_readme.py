@@ -55,3 +55,9 @@ def test_nothing_large_is_tracked() -> None:
     assert all(
         (ROOT / name).stat().st_size < 2_000_000 for name in listed.split("\0") if name and (ROOT / name).exists()
     )
+
+
+def test_no_source_file_is_ignored() -> None:
+    command = ["git", "ls-files", "--others", "--ignored", "--exclude-standard", "core", "pages", "tests", "assets"]
+    ignored = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
+    assert not [name for name in ignored if "__pycache__" not in name], "a file that git would not carry along"

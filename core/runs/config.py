@@ -77,8 +77,15 @@ class RunConfig:
 
 
 def resolve(
-    corpus: Corpus, method: Method, *, file: str, file_sha256: str, reading: Mapping[str, Any],
-    encoder: str = EMBEDDED, seed: int = 0, threads: int | None = None,
+    corpus: Corpus,
+    method: Method,
+    *,
+    file: str,
+    file_sha256: str,
+    reading: Mapping[str, Any],
+    encoder: str = EMBEDDED,
+    seed: int = 0,
+    threads: int | None = None,
 ) -> RunConfig:
     """Fix everything that was left open, so that the run can be repeated."""
     if not 0 <= seed <= HIGHEST_SEED:
@@ -87,11 +94,23 @@ def resolve(
         raise BadInput(f"The number of threads must be between 1 and 1,024; you gave {threads}.")
     deep = method.needs_encoder
     return RunConfig(
-        file=file, file_sha256=file_sha256, reading=dict(reading), text=corpus.text, label=corpus.label,
-        time=corpus.time, id=corpus.id, drop_duplicates=corpus.drop_duplicates, method=method.name,
-        knobs=asdict(method), encoder=check_encoder(encoder) if deep else None, seed=seed,
-        device=find_device() if deep else "cpu", threads=threads or default_threads(),
-        token_limit=TOKEN_LIMIT, map_sample=MAP_SAMPLE, versions=_versions(),
+        file=file,
+        file_sha256=file_sha256,
+        reading=dict(reading),
+        text=corpus.text,
+        label=corpus.label,
+        time=corpus.time,
+        id=corpus.id,
+        drop_duplicates=corpus.drop_duplicates,
+        method=method.name,
+        knobs=asdict(method),
+        encoder=check_encoder(encoder) if deep else None,
+        seed=seed,
+        device=find_device() if deep else "cpu",
+        threads=threads or default_threads(),
+        token_limit=TOKEN_LIMIT,
+        map_sample=MAP_SAMPLE,
+        versions=_versions(),
     )
 
 

@@ -154,7 +154,9 @@ class Run:
         if not path.exists():
             return None
         with safe_open(path, framework="np") as file:
-            return Checkpoint({name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["values"]))
+            return Checkpoint(
+                {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["values"])
+            )
 
     # Results ----------------------------------------------------------------------------------------------------
 
@@ -189,8 +191,10 @@ class Run:
 
     def topics(self) -> list[Topic]:
         """Return the clusters in words, in the order of their labels."""
-        return [Topic(item["name"], item["size"], tuple(item["words"]), tuple(item["weights"]), tuple(item["typical"]))
-                for item in load_json(self.folder / "topics.json")]
+        return [
+            Topic(item["name"], item["size"], tuple(item["words"]), tuple(item["weights"]), tuple(item["typical"]))
+            for item in load_json(self.folder / "topics.json")
+        ]
 
     def save_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Keep the figures."""
