@@ -130,7 +130,7 @@ def default_threads() -> int:
 
 
 def _written(value: Any) -> str:
-    """Write a value as the command line takes it: a tab as \\t, no separator or quote as "none"."""
+    r"""Write a value as the command line takes it: a tab as \t, no separator or quote as "none"."""
     if isinstance(value, bool):
         return str(value).lower()
     return {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\r\n": "\\r\\n", "": "none"}.get(str(value), str(value))

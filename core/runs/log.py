@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.events import Checkpoint, Ended, Event, Progress
+from core.events import Checkpoint, Event, Progress
 
 Record = dict[str, Any]
 _QUIET_SECONDS = 0.25  # between two progress lines of one stage
