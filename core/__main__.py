@@ -54,6 +54,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", dest="knobs", help="may be repeated")
     run.add_argument("--encoder", metavar="NAME", help="a Hugging Face id or a folder; default: the embedded one")
     run.add_argument("--seed", type=int, default=0, metavar="N")
+    run.add_argument("--token-limit", type=int, metavar="N", help="how many tokens of a text are read; default: 256")
+    run.add_argument("--precision", metavar="NAME", help="float32, bfloat16 or float16; default: by device")
     run.add_argument("--threads", type=int, metavar="N", help="default: all cores but one")
     run.add_argument("--runs", type=Path, default=home, metavar="DIR", help="where runs are kept; default: %(default)s")
     run.add_argument("--out", type=Path, metavar="FILE", help="the labelled table: csv, tsv, xlsx, parquet or jsonl")
@@ -82,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
     from core.files import save_bytes
     from core.methods import find_method
     from core.pipeline import prepare
-    from core.runs.config import resolve
+    from core.runs.config import TOKEN_LIMIT, resolve
     from core.runs.store import Store
     from core.steps.projector import Projector
     from core.table import read_table
@@ -103,6 +105,8 @@ def _run(options: argparse.Namespace) -> int:
         encoder=options.encoder or EMBEDDED,
         seed=options.seed,
         threads=options.threads,
+        token_limit=TOKEN_LIMIT if options.token_limit is None else options.token_limit,
+        precision=options.precision,
     )
     store, projector = Store(options.runs), Projector()
     prepare(config, corpus, store.cache, projector)

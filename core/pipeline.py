@@ -41,7 +41,16 @@ def execute(run: Run, projector: Projector) -> Work[None]:
 
 def prepare(config: RunConfig, corpus: Corpus, cache: Path, projector: Projector) -> tuple[Bench, Method]:
     """Lay out the bench and set the method up, refusing in words what cannot work."""
-    bench = Bench(corpus.texts, config.seed, config.encoder or "", config.device, config.token_limit, cache, projector)
+    bench = Bench(
+        corpus.texts,
+        config.seed,
+        config.encoder or "",
+        config.device,
+        config.token_limit,
+        config.precision,
+        cache,
+        projector,
+    )
     method = config.build_method()
     method.check(bench)
     return bench, method

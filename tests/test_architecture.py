@@ -11,7 +11,7 @@ CORE = sorted((ROOT / "core").rglob("*.py"))
 PAGES = sorted((ROOT / "pages").rglob("*.py"))
 LAYERS = [
     ["core", "core.errors", "core.events", "core.files"],
-    ["core.work", "core.table", "core.clustering"],
+    ["core.work", "core.table", "core.clustering", "core.tokens", "core.vectors"],
     ["core.corpus", "core.encoder", "core.export"],
     ["core.steps"],
     ["core.bench"],

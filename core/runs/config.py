@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from core.corpus import Corpus
-from core.encoder import EMBEDDED, check_encoder, find_device
+from core.encoder import EMBEDDED, check_encoder, check_precision, default_precision, find_device
 from core.errors import BadInput
 from core.methods import Method, find_method
 
@@ -38,6 +38,7 @@ class RunConfig:
     device: str
     threads: int
     token_limit: int
+    precision: str
     map_sample: int
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -72,6 +73,9 @@ class RunConfig:
                 parts += ["--set", f"{knob.name}={_written(self.knobs[knob.name])}"]
         parts += ["--encoder", self.encoder] if self.encoder not in (None, EMBEDDED) else []
         parts += ["--seed", str(self.seed)]
+        parts += ["--token-limit", str(self.token_limit)] if self.token_limit != TOKEN_LIMIT else []
+        if self.encoder and self.precision != default_precision(self.device):
+            parts += ["--precision", self.precision]
         parts += ["--threads", str(self.threads)] if self.threads != default_threads() else []
         return shlex.join(map(str, parts))
 
@@ -86,13 +90,18 @@ def resolve(
     encoder: str = EMBEDDED,
     seed: int = 0,
     threads: int | None = None,
+    token_limit: int = TOKEN_LIMIT,
+    precision: str | None = None,
 ) -> RunConfig:
     """Fix everything that was left open, so that the run can be repeated."""
     if not 0 <= seed <= HIGHEST_SEED:
         raise BadInput(f"The seed must be a whole number from 0 to {HIGHEST_SEED:,}; you gave {seed}.")
     if threads is not None and not 1 <= threads <= 1_024:
         raise BadInput(f"The number of threads must be between 1 and 1,024; you gave {threads}.")
+    if not 8 <= token_limit <= 8_192:
+        raise BadInput(f"The token limit must be between 8 and 8,192; you gave {token_limit}.")
     deep = method.needs_encoder
+    device = find_device() if deep else "cpu"
     return RunConfig(
         file=file,
         file_sha256=file_sha256,
@@ -106,9 +115,10 @@ def resolve(
         knobs=asdict(method),
         encoder=check_encoder(encoder) if deep else None,
         seed=seed,
-        device=find_device() if deep else "cpu",
+        device=device,
         threads=threads or default_threads(),
-        token_limit=TOKEN_LIMIT,
+        token_limit=token_limit,
+        precision=check_precision(precision or default_precision(device)) if deep else "float32",
         map_sample=MAP_SAMPLE,
         versions=_versions(),
     )

@@ -8,10 +8,11 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
+import core.encoder
 from core.bench import Bench
-from core.encoder import EMBEDDED, Encoder, check_encoder, find_device, find_folder, pool
+from core.encoder import EMBEDDED, Encoder, check_encoder, check_precision, find_device, find_folder, pool
 from core.errors import BadInput
-from core.events import Progress
+from core.events import Note, Progress
 from core.steps.projector import Projector
 
 TEXTS = ["My parcel never came.", "a", "The quick brown fox " * 100, "Où est ma commande ?", "My parcel never came."]
@@ -28,9 +29,9 @@ def encoded(bench: Bench, pooling: str = "mean") -> tuple[np.ndarray, list[Progr
             return end.value, told
 
 
-def bench_of(texts: list[str], cache: Path, encoder: str = EMBEDDED) -> Bench:
+def bench_of(texts: list[str], cache: Path, encoder: str = EMBEDDED, precision: str = "float32") -> Bench:
     """Lay out a bench."""
-    return Bench(texts, 0, encoder, "cpu", 256, cache, Projector())
+    return Bench(texts, 0, encoder, "cpu", 256, precision, cache, Projector())
 
 
 def test_vectors_equal_those_of_sentence_transformers(tmp_path: Path) -> None:
@@ -40,14 +41,60 @@ def test_vectors_equal_those_of_sentence_transformers(tmp_path: Path) -> None:
     theirs = SentenceTransformer(str(find_folder(EMBEDDED)), device="cpu").encode(TEXTS, normalize_embeddings=True)
     cosine = (ours / np.linalg.norm(ours, axis=1, keepdims=True) * theirs).sum(1)
     assert cosine.min() > 0.9999
-    assert told[-1].done == told[-1].total == len(set(TEXTS)), "equal texts are encoded once"
+    assert told[-1].done == told[-1].total == len(TEXTS)
 
 
 def test_a_second_time_nothing_is_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = encoded(bench_of(TEXTS, tmp_path))
-    monkeypatch.setattr(Encoder, "vectors", lambda *_: pytest.fail("encoded again"))
+    monkeypatch.setattr(Encoder, "_forward", lambda *_: pytest.fail("encoded again"))
     second, _ = encoded(bench_of(TEXTS, tmp_path))
     np.testing.assert_array_equal(first, second)
+
+
+def test_equal_texts_are_encoded_once_and_a_changed_row_alone_is_encoded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    original = Encoder._forward
+
+    def counted(self: Encoder, ids: np.ndarray, lengths: np.ndarray, pooling: str) -> np.ndarray:
+        seen.append(len(ids))
+        return original(self, ids, lengths, pooling)
+
+    monkeypatch.setattr(Encoder, "_forward", counted)
+    first, _ = encoded(bench_of(TEXTS, tmp_path))
+    assert sum(seen) == 4
+    seen.clear()
+    changed, _ = encoded(bench_of([*TEXTS[:3], "Something new.", TEXTS[4]], tmp_path))
+    assert sum(seen) == 1
+    np.testing.assert_array_equal(changed[[0, 1, 2, 4]], first[[0, 1, 2, 4]])
+
+
+def test_a_run_that_is_stopped_keeps_what_it_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(core.encoder._TOKENS_PER_BATCH, "cpu", 16)
+    work = bench_of(TEXTS, tmp_path).encode("mean")
+    for event in work:
+        if isinstance(event, Progress) and event.done:
+            break
+    work.close()
+    seen: list[int] = []
+    monkeypatch.setattr(Encoder, "_forward", lambda self, ids, *_: seen.append(len(ids)) or np.zeros((len(ids), 384)))
+    encoded(bench_of(TEXTS, tmp_path))
+    assert sum(seen) == 3
+
+
+def test_texts_beyond_the_limit_are_cut_and_counted(tmp_path: Path) -> None:
+    notes = [event.text for event in bench_of(TEXTS, tmp_path).encode("mean") if isinstance(event, Note)]
+    assert notes == ["1 texts are longer than 256 tokens; their ends are not read."]
+
+
+def test_bfloat16_is_close_to_full_precision(tmp_path: Path) -> None:
+    full, _ = encoded(bench_of(TEXTS, tmp_path))
+    rough, _ = encoded(bench_of(TEXTS, tmp_path, precision="bfloat16"))
+    cosine = (full * rough).sum(1) / np.linalg.norm(full, axis=1) / np.linalg.norm(rough, axis=1)
+    assert 0.99 < cosine.min() < 1
+    with pytest.raises(BadInput, match="must be one of"):
+        check_precision("int3")
 
 
 def test_pooling_by_hand() -> None:

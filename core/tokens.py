@@ -1,0 +1,92 @@
+"""Tokens of a whole corpus: made once, kept ragged, never padded before a batch is."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from core.files import save_array
+
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Token ids of all texts in one flat array; text ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
+
+    ids: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def from_lists(cls, lists: Sequence[Sequence[int]]) -> "Tokens":
+        """Join lists of ids."""
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        ids = np.fromiter((token for line in lists for token in line), np.int32, int(lengths.sum()))
+        return cls(ids, np.concatenate([[0], np.cumsum(lengths)]))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Tokens"]) -> "Tokens":
+        """Join the tokens of consecutive pieces of a corpus."""
+        lengths = np.concatenate([part.lengths for part in parts]) if parts else np.empty(0, np.int64)
+        ids = np.concatenate([part.ids for part in parts]) if parts else np.empty(0, np.int32)
+        return cls(ids, np.concatenate([[0], np.cumsum(lengths)]))
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        """Return the ids of one text."""
+        return self.ids[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """How many tokens each text has."""
+        return np.diff(self.offsets)
+
+    def padded(self, rows: np.ndarray, pad: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ids of some texts padded to the longest of them, and their lengths."""
+        lengths = self.lengths[rows]
+        columns = np.arange(lengths.max(initial=1))
+        inside = columns < lengths[:, None]
+        places = np.where(inside, self.offsets[rows][:, None] + columns, 0)
+        return np.where(inside, self.ids[places], pad), lengths
+
+    def taken(self, rows: np.ndarray) -> "Tokens":
+        """Return the tokens of some texts, in the order given."""
+        lengths = self.lengths[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Tokens(self.ids[places], offsets)
+
+    def digests(self) -> np.ndarray:
+        """Return a fingerprint of each text's tokens, as fixed-width bytes that can be sorted and searched."""
+        raw, starts = np.ascontiguousarray(self.ids).tobytes(), self.offsets * self.ids.itemsize
+        made = [
+            hashlib.blake2b(raw[begin:end], digest_size=_DIGEST_BYTES).digest()
+            for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        ]
+        return np.frombuffer(b"".join(made), dtype=f"V{_DIGEST_BYTES}")
+
+    def save(self, folder: Path) -> None:
+        """Keep the tokens; the offsets are written last and make the pair complete."""
+        save_array(folder / "ids.npy", self.ids)
+        save_array(folder / "offsets.npy", self.offsets)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Tokens | None":
+        """Read kept tokens, or None if there are none."""
+        if not (folder / "offsets.npy").exists():
+            return None
+        return cls(*(np.load(folder / f"{name}.npy", allow_pickle=False) for name in ("ids", "offsets")))
+
+
+def text_digest(texts: Sequence[str], head: str = "") -> str:
+    """Return a fingerprint of texts in their order, with whatever else decides what becomes of them."""
+    digest = hashlib.sha256(head.encode())
+    for text in texts:
+        raw = text.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "little") + raw)
+    return digest.hexdigest()[:32]
