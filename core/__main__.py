@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,6 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BadInput as refusal:
         print(refusal, file=sys.stderr)
         return BAD_INPUT
+    except KeyboardInterrupt:
+        print("Stopped from the keyboard.", file=sys.stderr)
+        return STOPPED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -64,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     reading.add_argument("--encoding", metavar="NAME")
     reading.add_argument("--separator", metavar="CHARACTER", help=", ; | tab, or none for one column")
     reading.add_argument("--quote", metavar="CHARACTER", help="\" ' or none")
-    reading.add_argument("--line-end", metavar="CHARACTERS", help="\\n, \\r\\n or \\r")
+    reading.add_argument("--line-end", choices=("\\n", "\\r\\n", "\\r"))
     reading.add_argument("--header", choices=("true", "false"), help="whether the first row names the columns")
     reading.add_argument("--sheet", metavar="NAME", help="which sheet of a workbook")
 
@@ -80,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
     """Check everything, then run; nothing is written before all of it is known to be sound."""
     from core.corpus import Corpus
     from core.encoder import EMBEDDED
-    from core.export import format_of, table_bytes
+    from core.export import check_fits, format_of, table_bytes
     from core.files import save_bytes
     from core.methods import find_method
     from core.pipeline import prepare
@@ -91,11 +95,12 @@ def _run(options: argparse.Namespace) -> int:
     from core.worker import drive
 
     method = find_method(options.method).from_knobs(_knobs(options.knobs))
-    out_format = _check_out(options.out, format_of) if options.out else ""
+    out_format = _check_out(options.out, options.table, format_of) if options.out else ""
     data, reading = _bytes(options.table), _reading(options)
     table = read_table(data, options.table.name, **reading)
     text, label, moment, key = (_column(table.frame.columns, getattr(options, role)) for role in ROLES)
     corpus = Corpus(table.frame, text or "", label, moment, key, options.drop_duplicates)
+    check_fits(table.frame, out_format)
     config = resolve(
         corpus,
         method,
@@ -151,10 +156,19 @@ def _knobs(pairs: list[str]) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-def _check_out(path: Path, format_of: Any) -> str:
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise BadInput(f"“{path}” cannot be written: its folder is missing or closed, or it is a folder itself.")
-    return str(format_of(path))
+def _check_out(path: Path, table: Path, format_of: Any) -> str:
+    """Make sure that the result can be written before the work begins."""
+    found = str(format_of(path))
+    if path.exists() and table.exists() and path.samefile(table):
+        raise BadInput(f"“{path}” is the table itself: choose another file for the result.")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError:
+        raise BadInput(f"“{path}” cannot be written: its folder is missing or closed, or it is a folder.") from None
+    return found
 
 
 def _bytes(path: Path) -> bytes:

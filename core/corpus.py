@@ -32,8 +32,8 @@ class Corpus:
 
     def __post_init__(self) -> None:
         """Refuse columns that the table does not have."""
-        for column in filter(None, (self.text, self.label, self.time, self.id)):
-            if column not in self.table.columns:
+        for column in (self.text, self.label, self.time, self.id):
+            if column is not None and column not in self.table.columns:
                 raise BadInput(f"There is no column “{column}”; the table has {_listed(self.table.columns)}.")
 
     @property

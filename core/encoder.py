@@ -160,8 +160,13 @@ class Encoder:
         return sum(len(ids) > self.token_limit for ids in self.tokenizer(texts, truncation=False)["input_ids"])
 
     def vectors(self, tokens: Tokens, pooling: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (rows, vectors) batch by batch, the longest texts first, so that memory shows its peak at once."""
-        for rows in length_batches(tokens.lengths, _TOKENS_PER_BATCH[self.device]):
+        """Yield (rows, vectors) batch by batch: the longest first, so that memory shows its peak at once, then mixed.
+
+        In order of length the first half would take most of the time, and the time left would be told wrongly.
+        """
+        batches = list(length_batches(tokens.lengths, _TOKENS_PER_BATCH[self.device]))
+        rest = np.random.default_rng(0).permutation(len(batches))
+        for rows in [*batches[:1], *(batches[place] for place in rest if place)]:
             yield rows, self._forward(*tokens.padded(rows, self.tokenizer.pad_token_id or 0), pooling)
 
     def _forward(self, ids: np.ndarray, lengths: np.ndarray, pooling: str) -> np.ndarray:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from core.errors import BadInput
+from core.table.names import unique_names
 
 FORMATS = ("csv", "tsv", "xlsx", "parquet", "jsonl")
 MIME = {
@@ -18,7 +19,7 @@ MIME = {
     "jsonl": "application/jsonl",
 }
 _FORMULA = "^[ \t\n\r\f\v\u00a0\u2000-\u200b\u3000\ufeff]*[=+\\-@＝＋－＠]|^[\t\r]"
-_NUMBER = re.compile(r"\s*[+-]?(\d+([.,' ]\d+)*|[.,]\d+)([eE][+-]?\d+)?\s*%?\s*")
+_NUMBER = re.compile(r"\s*[+-]?(\d+([.,'\u00a0\u202f ]\d+)*[.,]?|[.,]\d+)([eE][+-]?\d+)?\s*%?\s*|[-+ ]+")  # or a dash
 _XLSX_ROWS, _XLSX_CELL = 1_048_576, 32_767
 _XLSX_ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
@@ -39,7 +40,7 @@ def guard_table(table: pd.DataFrame) -> pd.DataFrame:
             cells = guarded[name].to_numpy(dtype=object, copy=True)
             cells[risky] = [guard_formula(cell) for cell in cells[risky]]
             guarded[name] = pd.array(cells, dtype="str")
-    return guarded.set_axis([guard_formula(name) for name in guarded.columns], axis=1)
+    return guarded.set_axis(unique_names(guard_formula(name) for name in guarded.columns), axis=1)
 
 
 def table_bytes(table: pd.DataFrame, file_format: str, *, guard: bool = True, bom: bool = False) -> bytes:
@@ -61,6 +62,16 @@ def table_bytes(table: pd.DataFrame, file_format: str, *, guard: bool = True, bo
         case "jsonl":
             return table.to_json(orient="records", lines=True, force_ascii=False).encode()
     raise BadInput(f"“{file_format}” is none of the formats that can be written: {', '.join(FORMATS)}.")
+
+
+def check_fits(table: pd.DataFrame, file_format: str) -> None:
+    """Refuse, in words, a table that a workbook cannot hold; every other format holds anything."""
+    if file_format != "xlsx":
+        return
+    if len(table) + 1 > _XLSX_ROWS:
+        raise BadInput(f"An Excel sheet holds {_XLSX_ROWS - 1:,} rows and this table has {len(table):,}: take the CSV.")
+    if any(int(table[name].str.len().max() or 0) > _XLSX_CELL for name in table.columns):
+        raise BadInput(f"An Excel cell holds {_XLSX_CELL:,} characters and this table has longer texts: take the CSV.")
 
 
 def format_of(path: Path) -> str:
@@ -85,8 +96,7 @@ def _xlsx(table: pd.DataFrame) -> bytes:
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell
 
-    if len(table) + 1 > _XLSX_ROWS:
-        raise BadInput(f"An Excel sheet holds {_XLSX_ROWS - 1:,} rows and this table has {len(table):,}: take the CSV.")
+    check_fits(table, "xlsx")
     book = Workbook(write_only=True)
     sheet = book.create_sheet("labelled")
     rows = zip(*(table[name].to_list() for name in table.columns), strict=True)
@@ -95,7 +105,7 @@ def _xlsx(table: pd.DataFrame) -> bytes:
         for value in row:
             cell = WriteOnlyCell(sheet)
             cell.data_type = "s"
-            cell._value = _XLSX_ILLEGAL.sub("�", value)[:_XLSX_CELL]
+            cell._value = _XLSX_ILLEGAL.sub("�", value)
             cells.append(cell)
         sheet.append(cells)
     buffer = io.BytesIO()

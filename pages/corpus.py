@@ -34,7 +34,7 @@ def main() -> None:
     begin_page("Bring a table")
     st.caption("One row per text: tickets, complaints, survey answers, titles. Nothing leaves this machine.")
     _receive()
-    if "file" not in st.session_state:
+    if "data" not in st.session_state:
         return
     try:
         table = _read()
@@ -58,10 +58,14 @@ def _receive() -> None:
     left, right = st.columns([2, 1], vertical_alignment="bottom")
     limit = st.get_option("server.maxUploadSize")
     upload = left.file_uploader(
-        f"CSV, TSV, XLSX, Parquet or JSONL, up to {limit} MB", type=sorted(kind[1:] for kind in KINDS), key="upload"
+        f"CSV, TSV, XLSX, Parquet or JSONL, up to {limit} MB",
+        type=sorted(kind[1:] for kind in KINDS),
+        key=f"upload-{st.session_state.get('samples', 0)}",
     )
     if right.button("Take the sample", icon=":material/science:", width="stretch", help="3,000 messages to a shop"):
         _open(SAMPLE.name, SAMPLE.read_bytes(), "")
+        st.session_state["samples"] = st.session_state.get("samples", 0) + 1  # empties the uploader
+        st.rerun()
     if upload is not None and upload.file_id != st.session_state.get("upload_id"):
         _open(upload.name, upload.getvalue(), upload.file_id)
 
@@ -109,11 +113,12 @@ def _show_reading(table: Table) -> None:
     with st.container(horizontal=True):
         for name, value in found.items():
             st.badge(f"{name} {plain(value)}", color="gray" if name not in st.session_state["reading"] else "primary")
+    _offer_undo()
+    if table.kind in ("csv", "xlsx"):
+        with st.expander("Not right? Correct how the file is read", icon=":material/edit:", key="correct"):
+            _correct(table)
     for note in table.notes:
         st.caption(f":material/info: {plain(note)}")
-    if table.kind in ("csv", "xlsx"):
-        with st.expander("Not right? Correct how the file is read", icon=":material/edit:"):
-            _correct(table)
 
 
 def _correct(table: Table) -> None:
@@ -142,7 +147,6 @@ def _correct(table: Table) -> None:
         if chosen != current:
             st.session_state["reading"] = st.session_state["reading"] | {name: chosen}
             st.rerun()
-    _offer_undo()
 
 
 def _offer_undo() -> None:

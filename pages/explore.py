@@ -89,7 +89,7 @@ def _show_map(run: Run, corpus: Corpus, clustering: Clustering, topics: list[Top
         key="layout",
         persist_state="session",
     )
-    columns = [BY_CLUSTER, *map(str, corpus.table.columns)]
+    columns = [BY_CLUSTER, *(str(name) for name in corpus.table.columns if name != corpus.text)]
     by = right.selectbox("Colour by", columns, key=f"colour-{run.id}", persist_state="session")
     sample, points = run.map(layout or "umap")
     rows = corpus.used[sample]
@@ -107,7 +107,7 @@ def _show_map(run: Run, corpus: Corpus, clustering: Clustering, topics: list[Top
     )
     st.caption(
         f"{len(sample):,} of {len(corpus.used):,} texts are drawn. "
-        "Click a point, or draw a box or a lasso, to read the texts below."
+        "Click a point or draw a box around some to read them below; scroll to zoom."
     )
     positions = [_row(point["customdata"]) for point in chosen["selection"]["points"] if "customdata" in point]
     if positions:
@@ -126,6 +126,7 @@ def _row(customdata: object) -> int:
 def _show_clusters(run: Run, corpus: Corpus, clustering: Clustering, topics: list[Topic]) -> None:
     """List the clusters; the selected one is shown in full."""
     st.subheader("Clusters", anchor=False)
+    st.caption("Mark a row to read its texts below.")
     used = max(len(corpus.used), 1)
     listing = pd.DataFrame(
         {
@@ -176,14 +177,16 @@ def _show_cluster(run: Run, corpus: Corpus, clustering: Clustering, topics: list
         for row in topic.typical:
             with st.container(border=True):
                 st.text(corpus.texts[row])
-    members = clustering.labels == label
-    table = _with_cluster(corpus, clustering, topics).iloc[corpus.used[members]]
-    order = np.argsort(-clustering.probability[members], kind="stable")
-    st.markdown(f"**All {len(table):,} rows**, the surest first, with all their columns")
-    st.dataframe(table.iloc[order], hide_index=True, height=420)
+    rows = corpus.used[clustering.labels == label]
+    view = _with_cluster(corpus, clustering, topics).iloc[rows]
+    probability = str(view.columns[1])
+    view = view.sort_values(probability, ascending=False, kind="stable")
+    st.markdown(f"**All {len(view):,} rows**, the surest first, with all their columns")
+    others = [str(column) for column in corpus.table.columns if column != corpus.text]
+    st.dataframe(view, hide_index=True, height=420, column_order=[probability, corpus.text, *others])
     st.download_button(
         "Download these rows",
-        lambda: table_bytes(table, "csv", bom=True),
+        lambda: table_bytes(run.labelled().iloc[rows], "csv", bom=True),
         f"cluster-{label}.csv",
         "text/csv",
         icon=":material/download:",

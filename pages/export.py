@@ -49,7 +49,7 @@ def _offer(run: Run) -> None:
     file_format = st.segmented_control(
         "Format", FORMATS, default="csv", required=True, format_func=str.upper, key="format", persist_state="session"
     )
-    guard = st.toggle(
+    guard = file_format not in ("parquet", "jsonl") and st.toggle(
         "Make safe for spreadsheets",
         value=True,
         key="guard",
@@ -76,8 +76,13 @@ def _offer(run: Run) -> None:
         st.download_button(
             "Download", make, name, MIME[file_format], type="primary", icon=":material/download:", on_click="ignore"
         )
-    st.dataframe(table.head(PREVIEW_ROWS), hide_index=True, height=420)
-    st.caption(f"The first {min(PREVIEW_ROWS, len(table)):,} of {len(table):,} rows.")
+    names = [str(name) for name in table.columns]
+    added_first = [*names[-len(NEW_COLUMNS) :], *names[: -len(NEW_COLUMNS)]]
+    st.dataframe(table.head(PREVIEW_ROWS), hide_index=True, height=420, column_order=added_first)
+    st.caption(
+        f"The first {min(PREVIEW_ROWS, len(table)):,} of {len(table):,} rows; the new columns come first here, "
+        "last in the file. x and y are the place on the UMAP map."
+    )
 
 
 main()

@@ -1,5 +1,7 @@
 """Choose a method, turn its knobs, start, watch, stop, resume."""
 
+from typing import Any
+
 import streamlit as st
 
 from core.corpus import Corpus
@@ -8,11 +10,21 @@ from core.errors import BadInput
 from core.methods import METHODS
 from core.methods.base import Method
 from core.pipeline import prepare
-from core.runs.config import HIGHEST_SEED, resolve
+from core.runs.config import HIGHEST_SEED, TOKEN_LIMIT, resolve
 from core.runs.store import Run
 from pages.parts.knobs import draw_knobs
 from pages.parts.progress import LIVE, draw_road, spoken_time, watch
-from pages.parts.services import STATUS_ICONS, begin_page, choose_run, plain, run_title, show_run, store, worker
+from pages.parts.services import (
+    STATUS_ICONS,
+    begin_page,
+    choose_run,
+    plain,
+    run_title,
+    show_run,
+    start_afresh,
+    store,
+    worker,
+)
 
 
 def main() -> None:
@@ -60,10 +72,17 @@ def _show_run(run: Run) -> None:
         st.warning(plain(story.message), icon=icon)
     else:
         st.warning("The server ended while this run was at work.", icon=icon)
-    if status != "finished" and st.button(
-        "Resume", icon=":material/play_arrow:", help="Goes on from what was reached."
-    ):
-        _start(run)
+    if status != "finished":
+        label, about = ("Resume", "Goes on from what was reached.") if story.stage else ("Begin", "It never began.")
+        if st.button(label, icon=":material/play_arrow:", help=about):
+            _start(run)
+    if "corpus" not in st.session_state and st.button("New run with this table", icon=":material/add:"):
+        config = run.config
+        st.session_state.update(
+            corpus=run.corpus(), file=config.file, sha256=config.file_sha256, reading=config.reading
+        )
+        start_afresh()
+        st.rerun()
     with st.expander("Repeat this run on the command line", icon=":material/terminal:"):
         st.code(run.config.command(), language="bash", wrap_lines=True)
         st.caption("In the folder of this program; the table's name may need its folder in front.")
@@ -85,8 +104,8 @@ def _draw_form(corpus: Corpus, folded: bool) -> None:
         method = METHODS[name or next(iter(METHODS))]
         st.caption(_advice(method))
         values = draw_knobs(method)
-        encoder, seed = EMBEDDED, 0
-        left, right, _ = st.columns(3)
+        encoder, token_limit = EMBEDDED, TOKEN_LIMIT
+        left, middle, right = st.columns(3)
         seed = left.number_input(
             "Seed",
             0,
@@ -97,15 +116,25 @@ def _draw_form(corpus: Corpus, folded: bool) -> None:
             help="The same seed gives the same clusters, today and tomorrow.",
         )
         if method.needs_encoder:
-            encoder = right.text_input(
+            encoder = middle.text_input(
                 "Encoder",
                 EMBEDDED,
                 key="encoder",
                 persist_state="session",
                 help="The embedded one, any Hugging Face name, or a folder on this machine.",
             )
+            token_limit = right.number_input(
+                "Token limit",
+                8,
+                8_192,
+                TOKEN_LIMIT,
+                key="token-limit",
+                persist_state="session",
+                help="How many tokens of a text are read; a token is a word or a part of one.",
+            )
         if st.button("Start", type="primary", icon=":material/play_arrow:"):
-            _create(corpus, method, values, (encoder or EMBEDDED).strip(), int(seed))
+            settings = {"encoder": (encoder or EMBEDDED).strip(), "seed": int(seed), "token_limit": int(token_limit)}
+            _create(corpus, method, values, settings)
 
 
 def _advice(method: type[Method]) -> str:
@@ -114,20 +143,13 @@ def _advice(method: type[Method]) -> str:
     return " ".join(" ".join(paragraphs).split())
 
 
-def _create(corpus: Corpus, method: type[Method], values: dict[str, object], encoder: str, seed: int) -> None:
+def _create(corpus: Corpus, method: type[Method], values: dict[str, Any], settings: dict[str, Any]) -> None:
     """Make the run and queue it, or say in a sentence why not."""
     state = st.session_state
+    source = {"file": state["file"], "file_sha256": state["sha256"], "reading": state["reading"]}
     try:
         with st.spinner("Checking"):
-            config = resolve(
-                corpus,
-                method.from_knobs(values),
-                file=state["file"],
-                file_sha256=state["sha256"],
-                reading=state["reading"],
-                encoder=encoder,
-                seed=seed,
-            )
+            config = resolve(corpus, method.from_knobs(values), **source, **settings)
             prepare(config, corpus, store().cache, worker().projector)
             run = store().create(config, corpus)
     except (BadInput, OSError) as refusal:

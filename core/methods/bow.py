@@ -31,6 +31,13 @@ class Bow(Method):
         1_500, "How many of the most frequent words are counted (the papers use 1,500 or 2,000).", low=10, high=20_000
     )
 
+    def check(self, bench: Bench) -> None:
+        """Also refuse texts without a single word to count."""
+        super().check(bench)
+        words_of = self.vectoriser().build_analyzer()
+        if not any(words_of(text) for text in bench.texts):
+            raise BadInput("The texts hold no words of two or more letters, so there is nothing to count.")
+
     def plan(self, bench: Bench) -> tuple[Stage, ...]:
         """Say that counting is quick and k-means over many columns is not."""
         rows = len(bench.texts)
@@ -43,10 +50,7 @@ class Bow(Method):
     def fit(self, bench: Bench, state: Checkpoint | None = None) -> Work[Clustering]:
         """Count, then partition."""
         yield StageStarted("count words")
-        try:
-            counts = self.vectoriser().fit_transform(bench.texts)
-        except ValueError:
-            raise BadInput("The texts hold no words of two or more letters, so there is nothing to count.") from None
+        counts = self.vectoriser().fit_transform(bench.texts)
         yield Progress("count words", 1, 1)
         return (
             yield from partition(

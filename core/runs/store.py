@@ -58,16 +58,17 @@ class Store:
 
     def open(self, name: str) -> "Run":
         """Open a run by its id; anything that is not the id of a run here is refused before it touches a path."""
-        if not _RUN_ID.fullmatch(name) or not (self.folder / name / "config.json").is_file():
+        run = Run(self.folder / name) if _RUN_ID.fullmatch(name) else None
+        if run is None or not run.is_readable():
             raise BadInput("There is no such run here.")
-        return Run(self.folder / name)
+        return run
 
     def runs(self) -> list["Run"]:
         """List the runs, newest first."""
         if not self.folder.is_dir():
             return []
         names = sorted((path.name for path in self.folder.iterdir() if _RUN_ID.fullmatch(path.name)), reverse=True)
-        return [Run(self.folder / name) for name in names if (self.folder / name / "config.json").is_file()]
+        return [run for run in (Run(self.folder / name) for name in names) if run.is_readable()]
 
 
 class Run:
@@ -84,6 +85,13 @@ class Run:
     def config(self) -> RunConfig:
         """What was asked for."""
         return RunConfig.from_json(load_json(self.folder / "config.json"))
+
+    def is_readable(self) -> bool:
+        """Say whether the configuration can be read; a folder damaged by other hands is passed over."""
+        try:
+            return bool(self.config)
+        except (OSError, ValueError, TypeError, BadInput):
+            return False
 
     @property
     def cache(self) -> Path:

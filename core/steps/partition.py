@@ -1,14 +1,16 @@
 """Vectors become clusters: one knob for all methods."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from core.clustering import Clustering, normalised, soft_assignment
-from core.events import Checkpoint, Progress, StageStarted
+from core.events import Checkpoint, Note, Progress, StageStarted
 from core.steps.projector import Projector
 from core.work import Work
 
@@ -41,7 +43,22 @@ def partition(
         yield Progress(_STAGE, 1, STARTS + 1)
     centres = yield from kmeans(space, clusters, seed, already=int(mapped), state=state)
     soft = soft_assignment(space, centres)
-    return Clustering.from_soft(vectors, soft, None if mapped else centres)
+    empty = ~vectors.any(axis=1)
+    if empty.any():
+        # Nothing is known of such a text, so it belongs to every cluster alike; it stays where its distances put it.
+        soft[empty] = _barely(soft[empty].argmax(1), clusters)
+        yield Note(f"{int(empty.sum()):,} texts hold none of the words that are counted; their cluster is a guess.")
+    clustering = Clustering.from_soft(vectors, soft, None if mapped else centres)
+    if (found := int((clustering.sizes > 0).sum())) < clusters:
+        yield Note(f"Only {found:,} of {clusters:,} clusters were filled: too few texts differ.", "warning")
+    return clustering
+
+
+def _barely(labels: np.ndarray, clusters: int) -> np.ndarray:
+    """Return nearly even probabilities whose largest is at the label given."""
+    soft = np.full((len(labels), clusters), 1 / clusters, np.float32)
+    soft[np.arange(len(labels)), labels] += np.float32(1e-4)
+    return np.asarray(soft / soft.sum(1, keepdims=True), np.float32)
 
 
 def kmeans(
@@ -59,7 +76,8 @@ def kmeans(
     begin, inertia = int(values.get("starts", 0)), float(values.get("inertia", np.inf))
     best = state.arrays["centres"] if state and begin else None
     for start in range(begin, STARTS):
-        with threadpool_limits(1):
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct vectors than clusters: told in a note
             model = KMeans(clusters, n_init=1, random_state=seed * 1_000 + start).fit(space)
         if model.inertia_ < inertia:
             best, inertia = model.cluster_centers_, float(model.inertia_)

@@ -1,6 +1,5 @@
 """Delimited text becomes columns of text: streamed, ragged rows and odd line ends included."""
 
-import codecs
 import io
 from collections.abc import Iterator
 from itertools import chain, islice, zip_longest
@@ -22,12 +21,18 @@ def read_delimited(data: bytes, known: dict[str, Any]) -> tuple[pd.DataFrame, Di
     """Read a CSV or its like; also return how it is written and what was odd about it."""
     dialect = find_dialect(data, **known)
     try:
-        codecs.lookup(dialect.encoding)
         lines = _Lines(data, dialect)
-        frame, notes = frame_from_rows(dialect.reader(iter(lines)), dialect.header)
-    except (UnicodeError, LookupError) as fault:
+        rows = dialect.reader(lines)
+        titles = ["".join(row).strip() for row in islice(rows, dialect.skip)]
+        frame, notes = frame_from_rows(rows, dialect.header)
+    except UnicodeError as fault:
         raise BadInput(f"The file cannot be read as {dialect.encoding}: {fault}.") from fault
+    if any(titles):
+        notes.append(
+            f"{len(titles):,} lines above the table were passed over: {' / '.join(filter(None, titles))[:200]}"
+        )
     if lines.returns:
+        frame.columns = [name.replace(_LONE_RETURN, "\r") for name in frame.columns]
         cells = [name for name in frame.columns if frame[name].str.contains(_LONE_RETURN, regex=False).any()]
         frame[cells] = frame[cells].apply(lambda column: column.str.replace(_LONE_RETURN, "\r", regex=False))
     if lines.damaged:
@@ -54,6 +59,8 @@ class _Lines:
             if "\ufffd" in line:
                 self.damaged += line.count("\ufffd")
             if alone and "\r" in line:
+                if line.endswith("\r\r\n"):
+                    line = line.rstrip("\r\n") + "\r\n"
                 body = line[:-2] if line.endswith("\r\n") else line
                 if "\r" in body:
                     self.returns = True
@@ -78,10 +85,20 @@ def frame_from_rows(rows: Iterator[list[str]], header: bool) -> tuple[pd.DataFra
         short += sum(len(row) < width for row in piece)
         long += sum(len(row) > width for row in piece)
         chunks.append([pa.array(column, pa.large_string()) for column in zip_longest(*piece, fillvalue="")])
-    frame = _assemble(first if header else [""] * width, chunks)
+    names = first if header else [""] * width
+    rows_read = sum(len(chunk[0]) for chunk in chunks if chunk)
+    if header and rows_read and long == rows_read and _has_row_names(chunks, width):
+        names, long = ["", *names], 0  # as R writes tables: the first column has no name
+    frame = _assemble(names, chunks)
     if width == 1:
         frame = frame.iloc[: int(np.flatnonzero((frame != "").any(axis=1)).max(initial=-1)) + 1]
     return frame, _raggedness(blank, short, long)
+
+
+def _has_row_names(chunks: list[list[pa.Array]], width: int) -> bool:
+    """Say whether rows that are all one longer than the header are so because their first cell has no name."""
+    same = all(len(chunk) == width + 1 for chunk in chunks if chunk)
+    return same and any(cell.as_py() for chunk in chunks[:1] for cell in chunk[-1][:1_000])
 
 
 def _raggedness(blank: int, short: int, long: int) -> list[str]:

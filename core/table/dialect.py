@@ -5,8 +5,8 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from core.errors import BadInput
 
@@ -30,7 +30,7 @@ SEPARATORS = (",", ";", "\t", "|")
 ONE_COLUMN = ""  # as a separator: the file has none, every line is one cell
 LINE_ENDS = ("\n", "\r\n", "\r")
 SAMPLE_BYTES = 512 * 1024
-_QUOTINGS = (('"', ""), ("'", ""), ("", ""), ('"', "\\"))
+_QUOTINGS = (('"', ""), ('"', "\\"), ("'", ""), ("'", "\\"), ("", ""))
 _LEAST_AGREEMENT = 0.6  # below this share of equally wide rows a file is one column of prose, not a table
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -56,30 +56,60 @@ class Dialect:
     quote: str
     escape: str
     line_end: str
-    header: bool
+    header: bool = True
+    skip: int = 0
 
-    def reader(self, lines: Iterator[str]) -> Iterator[list[str]]:
+    def reader(self, lines: Iterable[str]) -> Iterator[list[str]]:
         """Split lines into cells; a quote character of "" means that quotes are ordinary characters."""
+        if self.escape:
+            # Only an escaped quote is undone: every other backslash is part of somebody's text.
+            escaped, doubled = re.compile(rf"(?<!\\)\\{self.quote}"), self.quote * 2
+            lines = (escaped.sub(doubled, line) for line in lines)
         return csv.reader(
-            lines,
+            iter(lines),
             delimiter=self.separator or "\x1f",
             quotechar=self.quote or None,
             quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE,
-            escapechar=self.escape or None,
         )
 
 
 def find_dialect(data: bytes, **known: object) -> Dialect:
     """Find how a file is written, keeping whatever is already known (as corrected by the person)."""
-    encoding = str(known.get("encoding") or find_encoding(data))
+    encoding = check_encoding(str(known["encoding"])) if known.get("encoding") else find_encoding(data)
     text, cut = _sample(data, encoding)
     line_end = str(known.get("line_end") or find_line_end(text))
+    announced = re.match(r"\ufeff?sep=(.)\r?\n", text)  # Excel's own way of saying it
+    if announced:
+        text = text[announced.end() :]
+        known = {"separator": announced[1], **known}
     separator, quote, escape = _find_separator_and_quote(text, cut, known)
-    dialect = Dialect(encoding, separator, quote, escape, line_end, header=True)
+    if quote == '"' and known.get("quote") is None and _quotes_are_stray(data, encoding, separator):
+        quote = escape = ""
+    dialect = Dialect(encoding, separator, quote, escape, line_end)
+    rows = _rows(text, dialect, cut)
+    titles = title_rows(rows)
     header = known.get("header")
-    if header is None:
-        header = has_header(_rows(text, dialect, cut))
-    return Dialect(encoding, separator, quote, escape, line_end, bool(header))
+    header = has_header(rows[titles:]) if header is None else bool(header)
+    return replace(dialect, header=header, skip=bool(announced) + (titles if header else 0))
+
+
+def check_encoding(name: str) -> str:
+    """Return the name of an encoding for text, or say that it is none."""
+    try:
+        "".encode(name)
+    except (LookupError, UnicodeError, ValueError):
+        raise BadInput(f"“{name}” is not an encoding of text that this machine knows.") from None
+    return name
+
+
+def _quotes_are_stray(data: bytes, encoding: str, separator: str) -> bool:
+    """Say whether cells open with a quote that hardly ever closes: inches and speech, not quoting."""
+    plain = {"utf-16": "utf-16-le", "utf-8-sig": "utf-8", "utf-32": "utf-32-le"}.get(encoding, encoding)
+    borders = [mark for mark in (separator, "\n", "\r") if mark]
+    opened = sum(data.count((mark + '"').encode(plain)) for mark in borders)
+    closed = sum(data.count(('"' + mark).encode(plain)) for mark in borders if mark != "\n")
+    closed += data.count('"\n'.encode(plain))
+    return opened > 0 and closed < 0.5 * opened
 
 
 def find_encoding(data: bytes) -> str:
@@ -146,34 +176,67 @@ def find_line_end(text: str) -> str:
     return max(LINE_ENDS, key=lambda end: counts[end])
 
 
-def has_header(rows: list[list[str]]) -> bool:
-    """Decide whether the first row names the columns.
+def title_rows(rows: list[list[str]]) -> int:
+    """Count the rows on top that hold at most one filled cell above a table that has more: titles, remarks, blanks."""
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows[:200]]
+    typical = sorted(filled)[len(filled) // 2] if filled else 0
+    count = 0
+    while typical >= 2 and count < min(20, len(filled) - 1) and filled[count] <= 1:
+        count += 1
+    return count
 
-    Names are short, differ from each other and do not turn up again below; a number, a sentence or a value
-    that its own column repeats is data.
+
+def has_header(rows: list[list[str]]) -> bool:
+    """Decide whether the first row names the columns, by weighing what each column says.
+
+    A name is short, differs in kind from what stands below it and does not turn up again there; a survey's question
+    is long, but longer than its answers.
     """
-    if len(rows) < 2:
-        return bool(rows) and all(_could_be_name(cell) for cell in rows[0])
-    first, below = rows[0], rows[1:]
-    named = [cell.strip() for cell in first if cell.strip()]
-    if not named or not all(_could_be_name(cell) for cell in named):
+    if not rows or not any(cell.strip() for cell in rows[0]):
         return False
-    if any(cell.lower() in _HEADER_WORDS for cell in named):
+    if len(rows) == 1:
+        return all(_could_be_name(cell) for cell in rows[0])
+    if len(rows[0]) == 1:
+        return _names_one_column(rows[0][0].strip(), [row[0] for row in rows[1:] if row])
+    evidence = 0.0
+    for column, cell in enumerate(rows[0]):
+        below = [row[column].strip() for row in rows[1:500] if len(row) > column and row[column].strip()]
+        if cell.strip() and below:
+            evidence += _names(cell.strip(), below)
+    return evidence > 0
+
+
+def _names(cell: str, below: list[str]) -> float:
+    """Weigh whether a cell names the column below it: positive for yes."""
+    numbers = sum(map(_is_number, below)) / len(below)
+    if _is_number(cell):
+        return -0.5 if numbers > 0.5 else 0.0
+    if cell.lower() in _HEADER_WORDS or numbers > 0.8:
+        return 2.0
+    if cell in below:
+        return -2.0
+    typical = sorted(map(len, below))[len(below) // 2]
+    if _could_be_name(cell):
+        return 1.0 if typical >= 3 * len(cell) else 0.5
+    return 0.5 if typical < 0.5 * len(cell) or cell.endswith("?") else -1.5
+
+
+def _names_one_column(cell: str, below: list[str]) -> bool:
+    if cell.lower() in _HEADER_WORDS:
         return True
-    if len(first) == 1:
-        typical = sorted(len(row[0]) for row in below if row)[len(below) // 2]
-        return len(named[0]) <= 30 and len(named[0].split()) <= 3 and len(named[0]) * 2 < typical
-    for column, cell in enumerate(first):
-        values = [row[column] for row in below if len(row) > column]
-        if cell.strip() and cell in values:
-            return False
-    return True
+    if not _could_be_name(cell) or len(cell) > 30 or cell in below:
+        return False
+    typical = sorted(map(len, below))[len(below) // 2]
+    return len(cell.split()) == 1 and cell[-1] not in ".!?" or len(cell.split()) <= 3 and 2 * len(cell) < typical
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"[-+]?[\d.,:/ T-]*\d[\d.,:/ TZ-]*%?", text))
 
 
 def _could_be_name(cell: str) -> bool:
     text = cell.strip()
-    number = re.fullmatch(r"[-+]?[\d.,:/ -]*\d[\d.,:/ -]*%?", text)
-    return len(text) <= 60 and len(text.split()) <= 8 and not number and "\n" not in text
+    return len(text) <= 60 and len(text.split()) <= 8 and not _is_number(text) and "\n" not in text
 
 
 def _sample(data: bytes, encoding: str) -> tuple[str, bool]:
@@ -181,23 +244,28 @@ def _sample(data: bytes, encoding: str) -> tuple[str, bool]:
     cut = len(data) > SAMPLE_BYTES
     try:
         return codecs.getincrementaldecoder(encoding)("replace").decode(data[:SAMPLE_BYTES], final=not cut), cut
-    except LookupError:
-        raise BadInput(f"“{encoding}” is not an encoding this machine knows.") from None
+    except UnicodeError as fault:
+        raise BadInput(f"The file cannot be read as {encoding}: {fault}.") from None
 
 
 def _find_separator_and_quote(text: str, cut: bool, known: dict[str, object]) -> tuple[str, str, str]:
     """Try every separator with every way of quoting and keep the one whose rows are equally wide."""
     given = known.get("separator")
     separators = SEPARATORS if given is None else (str(given),)
-    quotings = _QUOTINGS if known.get("quote") is None else ((str(known["quote"]), ""),)
+    quotings = [item for item in _QUOTINGS if known.get("quote") in (None, item[0])]
     best, best_score = (ONE_COLUMN, "", ""), -1.0
     for separator in separators:
-        trials = [_trial(text, cut, separator, *quoting) for quoting in quotings if not quoting[1] or '\\"' in text]
+        trials = [
+            _trial(text, cut, separator, quote, escape)
+            for quote, escape in quotings
+            if not escape or _escapes(text, quote, separator)
+        ]
         chosen = trials[0]
         for trial in trials[1:]:
             # Other quotings must earn it: they win only where the usual one breaks rows or swallows lines.
             unneeded = trial.quote == "" and trial.agreement >= chosen.agreement and chosen.swallows
-            if trial.agreement > chosen.agreement + 0.002 or (unneeded and not trial.quoted):
+            escaped = bool(trial.escape) and trial.quote == chosen.quote and trial.agreement >= chosen.agreement
+            if trial.agreement > chosen.agreement + 0.002 or (unneeded and not trial.quoted) or escaped:
                 chosen = trial
         if chosen.score > best_score:
             best, best_score = (separator, chosen.quote, chosen.escape), chosen.score
@@ -206,11 +274,20 @@ def _find_separator_and_quote(text: str, cut: bool, known: dict[str, object]) ->
     return ONE_COLUMN, str(known["quote"]) if known.get("quote") is not None else _one_column_quote(text), ""
 
 
+def _escapes(text: str, quote: str, separator: str) -> bool:
+    """Say whether quotes inside cells are written with a backslash, and never doubled."""
+    border = re.escape(separator) + r"\r\n"
+    escaped = re.search(rf"[^{border}]\\{quote}[^{border}]", text)
+    doubled = re.search(rf"[^{border}{quote}\\]{quote}{quote}[^{border}{quote}]", text)
+    return bool(escaped) and not doubled
+
+
 def _one_column_quote(text: str) -> str:
-    """Quotes around whole lines are quoting; quotes at the start of a sentence are part of it."""
-    opened = [line for line in re.split(r"\r\n|\n|\r", text) if line.startswith('"')]
-    closed = sum(len(line) > 1 and line.rstrip().endswith('"') for line in opened)
-    return '"' if closed >= 0.9 * len(opened) else ""
+    """Quotes around whole cells are quoting; quotes at the start of a sentence are part of it."""
+    lines = re.split(r"\r\n|\n|\r", text)
+    opened = sum(line.startswith('"') for line in lines)
+    closed = sum(len(line) > 1 and line.rstrip().endswith('"') for line in lines)
+    return '"' if 0.9 * opened <= closed else ""
 
 
 @dataclass(frozen=True)
@@ -226,7 +303,7 @@ class _Trial:
 
 
 def _trial(text: str, cut: bool, separator: str, quote: str, escape: str) -> _Trial:
-    rows = [row for row in _rows(text, Dialect("", separator, quote, escape, "", True), cut) if row]
+    rows = [row for row in _rows(text, Dialect("", separator, quote, escape, ""), cut) if row]
     widths = Counter(map(len, rows))
     width, count = widths.most_common(1)[0] if widths else (1, 0)
     agreement = count / max(len(rows), 1)
@@ -235,11 +312,11 @@ def _trial(text: str, cut: bool, separator: str, quote: str, escape: str) -> _Tr
     quoted = any(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells)
     if width == 1:
         return _Trial(quote, escape, agreement, 0.0, swallows, quoted)
-    first = len(rows[0])
+    prose = separator == "," and text.count(", ") > 0.9 * text.count(",")
+    first = len(rows[min(title_rows(rows), len(rows) - 1)] if not prose else rows[0])
     fit = 1.0 if first == width else 0.5 if first == 1 else 0.9
     strangers = [other for other in SEPARATORS if other not in (separator, ",")]
     clean = sum(not any(other in cell for other in strangers) for cell in cells) / max(len(cells), 1)
-    prose = separator == "," and text.count(", ") > 0.9 * text.count(",")
     return _Trial(quote, escape, agreement, agreement * fit * (0.7 if prose else 1) + 0.02 * clean, swallows, quoted)
 
 

@@ -44,11 +44,11 @@ def read_table(data: bytes, name: str, **known: Any) -> Table:
     """
     kind = find_kind(data, name)
     known = {key: value for key, value in known.items() if value is not None}
-    if not data.strip():
+    if not data or data.isspace():
         raise BadInput(f"The file “{name}” is empty.")
     if kind == "xlsx":
-        frame, sheet, sheets, header = read_workbook(data, known)
-        table = Table(frame, kind, header=header, sheet=sheet, sheets=sheets)
+        frame, sheet, sheets, header, notes = read_workbook(data, known)
+        table = Table(frame, kind, header=header, sheet=sheet, sheets=sheets, notes=tuple(notes))
     elif kind == "parquet":
         table = Table(read_parquet(data), kind)
     elif kind == "jsonl":
@@ -74,6 +74,6 @@ def find_kind(data: bytes, name: str) -> str:
         raise BadInput("This is a PDF, not a table: bring a CSV, TSV, XLSX, Parquet or JSONL file.")
     if suffix not in KINDS:
         raise BadInput(f"“{name}” is none of the files that can be read: CSV, TSV, XLSX, Parquet or JSONL.")
-    if KINDS[suffix] in ("parquet", "xlsx") and data.strip():
+    if KINDS[suffix] in ("parquet", "xlsx") and data:
         raise BadInput(f"“{name}” is called {suffix} but is not such a file.")
     return KINDS[suffix]

@@ -57,7 +57,7 @@ def map_figure(points: np.ndarray, rows: np.ndarray, colour: "Colouring") -> go.
         )
     for code, (name, shade) in enumerate(zip(colour.names, colour.shades, strict=True)):
         inside = colour.codes == code
-        name = html.escape(shorten(name, 40))
+        name = html.escape(shorten(name, 40), quote=False)
         figure.add_scattergl(
             x=points[inside, 0],
             y=points[inside, 1],
@@ -70,7 +70,7 @@ def map_figure(points: np.ndarray, rows: np.ndarray, colour: "Colouring") -> go.
     figure.update_layout(
         height=640,
         margin={"l": 0, "r": 0, "t": 8, "b": 0},
-        dragmode="pan",
+        dragmode="select",
         legend={"itemsizing": "constant", "title": None, "orientation": "h", "y": -0.01, "yanchor": "top"},
         uirevision="map",
     )
@@ -132,7 +132,7 @@ def cluster_colour(label: int) -> str:
 
 def words_figure(words: Sequence[str], weights: Sequence[float], label: int) -> go.Figure:
     """Draw topic words as bars, the strongest on top."""
-    names = [html.escape(word) for word in words]
+    names = [html.escape(word, quote=False) for word in words]
     figure = go.Figure(
         go.Bar(x=list(weights), y=names, orientation="h", marker_color=cluster_colour(label), hoverinfo="y")
     )

@@ -33,7 +33,9 @@ def _draw(run: Run, status: str) -> None:
     else:
         left = story.seconds_left(time.time())
         share = story.done / max(story.total, 1)
-        text = f"{(story.stage or 'starting').capitalize()}: {story.done:,} of {story.total:,}"
+        text = (story.stage or "starting").capitalize() + (
+            f": {story.done:,} of {story.total:,}" if story.total > 1 else ""
+        )
         st.progress(min(share, 1.0), text + (f" · {spoken_time(left)} left in all" if left is not None else ""))
     for level, note in story.notes:
         (st.warning if level == "warning" else st.caption)(plain(note))
@@ -80,6 +82,8 @@ def spoken_time(seconds: float) -> str:
         return "under a second"
     if seconds < 90:
         return f"{seconds:.0f} s"
+    if seconds < 600:
+        return f"{int(seconds) // 60} min {int(seconds) % 60} s"
     if seconds < 5_400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"

@@ -52,7 +52,7 @@ def run_title(run: Run) -> str:
     config = run.config
     moment = time.strptime(run.id[:15], "%Y%m%d-%H%M%S")
     when = f"{moment.tm_mday} {time.strftime('%b %H:%M', moment)}"
-    return f"{config.method} {config.knobs['clusters']} · {when} · {Path(config.file).name}"
+    return f"{config.method}, {config.knobs['clusters']} clusters · {when} · {Path(config.file).name}"
 
 
 def show_run(name: str) -> None:
@@ -74,8 +74,7 @@ def current_run() -> Run | None:
         return None
     try:
         run = store().open(str(name))
-        run.config  # noqa: B018 - one that cannot be read is no run to look at
-    except (BadInput, OSError, ValueError):
+    except BadInput:
         st.session_state.pop("run", None)
         st.query_params.pop("run", None)
         st.toast("The run in the address is not here any more.", icon=":material/search_off:")

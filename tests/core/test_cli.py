@@ -128,6 +128,14 @@ def test_the_command_a_run_shows_repeats_it(table: Path, tmp_path: Path, capsys:
         ["run", "TABLE", "--text", "text", "--method", "bow", "--out", "out.docx"],
         ["run", "TABLE", "--text", "text", "--method", "embed", "--encoder", "nobody/nothing"],
         ["run", "FOLDER", "--text", "text", "--method", "bow"],
+        ["run", "TABLE", "--text", "", "--method", "bow"],
+        ["run", "TABLE", "--text", "text", "--label", "", "--method", "bow"],
+        ["run", "TABLE", "--text", "text", "--method", "bow", "--out", "/proc/out.csv"],
+        ["run", "TABLE", "--text", "text", "--method", "bow", "--encoding", "utf-16"],
+        ["run", "TABLE", "--text", "text", "--method", "bow", "--line-end", "foo"],
+        ["run", "TABLE", "--text", "text", "--method", "embed", "--precision", "int3"],
+        ["run", "TABLE", "--text", "text", "--method", "embed", "--token-limit", "1"],
+        ["run", "TABLE", "--text", "cluster", "--method", "tfidf", "--set", "clusters=2"],
         ["run", "TABLE", "--text", "text", "--method", "bow", "--runs", "TABLE"],
     ],
 )
@@ -172,3 +180,30 @@ def test_a_column_is_found_despite_case_and_spaces(tmp_path: Path, capsys: pytes
         == 0
     )
     assert json.loads(capsys.readouterr().out)["used"] == 12
+
+
+def test_the_table_itself_is_never_overwritten(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = table.read_bytes()
+    options = [
+        "run",
+        str(table),
+        "--text",
+        "text",
+        "--method",
+        "bow",
+        "--out",
+        str(table),
+        "--runs",
+        str(tmp_path / "r"),
+    ]
+    assert main(options) == 2 and "the table itself" in capsys.readouterr().err
+    assert table.read_bytes() == before
+
+
+def test_texts_without_a_word_to_count_are_refused_before_a_run_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "letters.csv"
+    path.write_text("id,text\n" + "\n".join(f"{i},{chr(97 + i)}" for i in range(26)))
+    assert main(["run", str(path), "--text", "text", "--method", "bow", "--runs", str(tmp_path / "r")]) == 2
+    assert "nothing to count" in capsys.readouterr().err and not (tmp_path / "r").exists()

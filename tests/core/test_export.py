@@ -20,7 +20,25 @@ def test_formulas_get_one_apostrophe(cell: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ["-5", "+3.25", "-1,234.50", "-1.5e-7", "-12 %", "hello", "", "a=b", "1-2", "'=1", "-.5"]
+    "cell",
+    [
+        "-5",
+        "+3.25",
+        "-1,234.50",
+        "-1.5e-7",
+        "-12 %",
+        "hello",
+        "",
+        "a=b",
+        "1-2",
+        "'=1",
+        "-.5",
+        "-",
+        "--",
+        "-5.",
+        "-1\u00a0000",
+        "+ ",
+    ],
 )
 def test_numbers_and_words_stay(cell: str) -> None:
     assert guard_formula(cell) == cell
