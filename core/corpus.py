@@ -17,6 +17,7 @@ NEW_COLUMNS = ("cluster", "cluster_name", "probability", "x", "y")
 _NOTHING = ("nan", "NaN", "null", "NULL", "N/A", "n/a", "#N/A", "<NA>")
 _LETTER = r"[^\W\d_]"
 _GUESS_ROWS = 2_000
+_LOOKED_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,18 @@ class Corpus:
     @cached_property
     def reasons(self) -> pd.Series:
         """For every row the reason it is left out, or an empty text where it is used."""
-        cells = self.table[self.text].reset_index(drop=True)
-        stripped = cells.str.strip()
-        reasons = pd.Series("", index=cells.index, dtype=object)
+        cells = self.table[self.text]
+        reasons = np.full(len(cells), "", dtype=object)
         if self.drop_duplicates:
-            reasons[cells.duplicated()] = DUPLICATE
-        reasons[~stripped.str.contains(_LETTER, regex=True)] = NOT_TEXT
-        reasons[(stripped == "") | stripped.isin(_NOTHING)] = EMPTY
-        return reasons
+            reasons[cells.duplicated().to_numpy()] = DUPLICATE
+        for start in range(0, len(cells), _LOOKED_AT_ONCE):  # in pieces: a copy of all texts would double the memory
+            piece, stripped = (
+                reasons[start : start + _LOOKED_AT_ONCE],
+                cells.iloc[start : start + _LOOKED_AT_ONCE].str.strip(),
+            )
+            piece[~stripped.str.contains(_LETTER, regex=True).to_numpy(bool)] = NOT_TEXT
+            piece[((stripped == "") | stripped.isin(_NOTHING)).to_numpy(bool)] = EMPTY
+        return pd.Series(reasons)
 
     @cached_property
     def used(self) -> np.ndarray:
@@ -121,7 +126,7 @@ def guess_label(table: pd.DataFrame, text: str) -> str | None:
     """Offer a column of true classes only where its name says so: a wrong guess would show wrong figures."""
     for name in table.columns:
         known = re.fullmatch(r"(true[ _])?(labels?|class|category|categories|theme|topic)", name.strip().lower())
-        if name != text and known and 2 <= table[name].nunique() <= len(table) / 2:
+        if name != text and known and 2 <= table[name].head(10 * _GUESS_ROWS).nunique() <= len(table) / 2:
             return str(name)
     return None
 
@@ -139,10 +144,10 @@ def guess_time(table: pd.DataFrame, text: str) -> str | None:
 
 
 def guess_id(table: pd.DataFrame, text: str) -> str | None:
-    """Offer a column that is called an id and never repeats."""
+    """Offer a column that is called an id and does not repeat as far as one looks."""
     for name in table.columns:
         called = re.fullmatch(r"(.*[ _-])?(id|key|nr|no|number)", name.strip().lower())
-        if name != text and called and table[name].is_unique:
+        if name != text and called and table[name].head(10 * _GUESS_ROWS).is_unique:
             return str(name)
     return None
 

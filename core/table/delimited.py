@@ -10,8 +10,10 @@ import pandas as pd
 import pyarrow as pa
 
 from core.errors import BadInput
-from core.table.dialect import Dialect, find_dialect
+from core.table.dialect import Dialect, find_dialect, is_utf8
 from core.table.names import unique_names
+
+pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own keeps half as much again for later use
 
 _CHUNK_ROWS = 20_000
 _LONE_RETURN = "\ufdd0"  # stands for a carriage return inside a cell; Unicode promises it is never text
@@ -55,6 +57,15 @@ class _Lines:
         stream = io.TextIOWrapper(
             io.BytesIO(self.data), self.dialect.encoding, errors="replace", newline="\n" if alone else ""
         )
+        return iter(stream) if self._is_plain() else self._watched(stream, alone)
+
+    def _is_plain(self) -> bool:
+        """Say whether there is nothing to watch for, which lets the lines pass three times as fast."""
+        if self.dialect.encoding not in ("utf-8", "utf-8-sig") or b"\xef\xbf\xbd" in self.data:
+            return False
+        return self.data.count(b"\r") == self.data.count(b"\r\n") and is_utf8(self.data)
+
+    def _watched(self, stream: io.TextIOWrapper, alone: bool) -> Iterator[str]:
         for line in stream:
             if "\ufffd" in line:
                 self.damaged += line.count("\ufffd")
@@ -82,8 +93,9 @@ def frame_from_rows(rows: Iterator[list[str]], header: bool) -> tuple[pd.DataFra
         lines = len(piece)
         piece = [row or [""] for row in piece] if width == 1 else [row for row in piece if row]
         blank += lines - len(piece)
-        short += sum(len(row) < width for row in piece)
-        long += sum(len(row) > width for row in piece)
+        widths = np.fromiter(map(len, piece), np.int64, len(piece))
+        short += int((widths < width).sum())
+        long += int((widths > width).sum())
         chunks.append([pa.array(column, pa.large_string()) for column in zip_longest(*piece, fillvalue="")])
     names = first if header else [""] * width
     rows_read = sum(len(chunk[0]) for chunk in chunks if chunk)

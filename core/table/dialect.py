@@ -104,6 +104,8 @@ def check_encoding(name: str) -> str:
 
 def _quotes_are_stray(data: bytes, encoding: str, separator: str) -> bool:
     """Say whether cells open with a quote that hardly ever closes: inches and speech, not quoting."""
+    if b'"' not in data:
+        return False
     plain = {"utf-16": "utf-16-le", "utf-8-sig": "utf-8", "utf-32": "utf-32-le"}.get(encoding, encoding)
     borders = [mark for mark in (separator, "\n", "\r") if mark]
     opened = sum(data.count((mark + '"').encode(plain)) for mark in borders)
@@ -126,7 +128,7 @@ def find_encoding(data: bytes) -> str:
             return "utf-16-be"
     if _is_binary(head.decode("latin-1")):
         raise BadInput("This file is not a table of text: it holds binary data.")
-    if _is_utf8(data):
+    if is_utf8(data):
         return "utf-8"
     good, bad = _utf8_counts(data)
     if bad * 4 <= good:  # a cut or glued file: a few broken characters among many sound ones
@@ -147,7 +149,8 @@ def _pieces(data: bytes) -> Iterator[bytes]:
     return (data[start : start + (1 << 20)] for start in range(0, len(data), 1 << 20))
 
 
-def _is_utf8(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
+    """Say whether every byte is part of valid UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         for piece in _pieces(data):

@@ -56,7 +56,7 @@ def draw_road(run: Run) -> None:
     road = list(story.road) or [*find_method(run.config.method).stages, "map", "describe"]
     reached = road.index(story.stage) if story.stage in road else len(road) if story.phase == "finished" else -1
     for position, (column, stage) in enumerate(zip(st.columns(len(road)), road, strict=True)):
-        with column.container(border=True):
+        with column.container(border=True, height="stretch"):
             _draw_stage(stage, position, reached, run)
 
 
@@ -79,7 +79,7 @@ def _draw_stage(stage: str, position: int, reached: int, run: Run) -> None:
 def spoken_time(seconds: float) -> str:
     """Say a time as people do."""
     if seconds < 1:
-        return "under a second"
+        return "< 1 s"
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 600:

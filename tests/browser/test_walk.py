@@ -85,6 +85,9 @@ def test_upload_run_explore_export(page: Page, server: Server, tmp_path: Path) -
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
     assert page.title() != "hacked"
 
+    rows = read_rows(download(page, tmp_path, "cluster.csv"), "utf-8-sig", ",")
+    assert len(rows) > 3 and {row[-5] for row in rows[1:]} == {"0"}
+
     page.get_by_role("link", name="Export").click()
     expect(page.get_by_text("30 rows in their order")).to_be_visible(timeout=PATIENCE)
     before = read_rows(path, "cp1252", ";")
