@@ -9,7 +9,8 @@ import streamlit as st
 from core.corpus import Corpus, guess_id, guess_label, guess_text, guess_time
 from core.errors import BadInput
 from core.table import KINDS, Table, read_table
-from core.table.dialect import ENCODINGS, LINE_ENDS, ONE_COLUMN, SEPARATORS
+from core.table.dialect import LINE_ENDS, ONE_COLUMN, SEPARATORS
+from core.table.encoding import ENCODINGS
 from pages.parts.services import begin_page, plain, start_afresh
 
 SAMPLE = Path(__file__).parent.parent / "assets" / "sample.csv"

@@ -103,7 +103,7 @@ def _show_map(run: Run, corpus: Corpus, clustering: Clustering, topics: list[Top
         key=f"map-{run.id}-{layout}-{by}",
         on_select="rerun",
         selection_mode=("points", "box", "lasso"),
-        config={"scrollZoom": True, "displaylogo": False},
+        config={"scrollZoom": True, "displaylogo": False, "modeBarButtonsToRemove": ["toImage"]},
     )
     st.caption(
         f"{len(sample):,} of {len(corpus.used):,} texts are drawn. "

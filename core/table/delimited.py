@@ -10,7 +10,8 @@ import pandas as pd
 import pyarrow as pa
 
 from core.errors import BadInput
-from core.table.dialect import Dialect, find_dialect, is_utf8
+from core.table.dialect import Dialect, find_dialect
+from core.table.encoding import is_utf8
 from core.table.names import unique_names
 
 pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own keeps half as much again for later use

@@ -9,41 +9,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from core.errors import BadInput
+from core.table.encoding import check_encoding, find_encoding
+from core.table.header import has_header, title_rows
 
-ENCODINGS = (
-    "utf-8",
-    "utf-8-sig",
-    "utf-16",
-    "utf-16-le",
-    "utf-16-be",
-    "cp1252",
-    "latin-1",
-    "mac-roman",
-    "cp1250",
-    "cp1251",
-    "shift_jis",
-    "gb18030",
-    "big5",
-    "euc-kr",
-)
 SEPARATORS = (",", ";", "\t", "|")
 ONE_COLUMN = ""  # as a separator: the file has none, every line is one cell
 LINE_ENDS = ("\n", "\r\n", "\r")
 SAMPLE_BYTES = 512 * 1024
 _QUOTINGS = (('"', ""), ('"', "\\"), ("'", ""), ("'", "\\"), ("", ""))
 _LEAST_AGREEMENT = 0.6  # below this share of equally wide rows a file is one column of prose, not a table
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_HEADER_WORDS = frozenset(
-    "text texts message messages comment comments review reviews title body content description answer question label "
-    "labels category class topic theme id date time created name rating score user lang language url v1 v2".split()
-)
-
 csv.field_size_limit(2**31 - 1)  # a cell may be as long as the file: the default of 128 KB breaks real articles
 
 
@@ -93,15 +67,6 @@ def find_dialect(data: bytes, **known: object) -> Dialect:
     return replace(dialect, header=header, skip=bool(announced) + (titles if header else 0))
 
 
-def check_encoding(name: str) -> str:
-    """Return the name of an encoding for text, or say that it is none."""
-    try:
-        "".encode(name)
-    except (LookupError, UnicodeError, ValueError):
-        raise BadInput(f"“{name}” is not an encoding of text that this machine knows.") from None
-    return name
-
-
 def _quotes_are_stray(data: bytes, encoding: str, separator: str) -> bool:
     """Say whether cells open with a quote that hardly ever closes: inches and speech, not quoting."""
     if b'"' not in data:
@@ -114,132 +79,11 @@ def _quotes_are_stray(data: bytes, encoding: str, separator: str) -> bool:
     return opened > 0 and closed < 0.5 * opened
 
 
-def find_encoding(data: bytes) -> str:
-    """Name the encoding: a byte-order mark, zero bytes, valid UTF-8, and only then the Western code pages."""
-    for bom, name in _BOMS:
-        if data.startswith(bom):
-            return name
-    head = data[:4096]
-    if len(head) >= 4 and head.count(0):
-        even, odd = head[::2].count(0), head[1::2].count(0)
-        if odd > len(head) * 0.2 and odd > 4 * even and not _is_binary(head.decode("utf-16-le", "replace")):
-            return "utf-16-le"
-        if even > len(head) * 0.2 and even > 4 * odd and not _is_binary(head.decode("utf-16-be", "replace")):
-            return "utf-16-be"
-    if _is_binary(head.decode("latin-1")):
-        raise BadInput("This file is not a table of text: it holds binary data.")
-    if is_utf8(data):
-        return "utf-8"
-    good, bad = _utf8_counts(data)
-    if bad * 4 <= good:  # a cut or glued file: a few broken characters among many sound ones
-        return "utf-8"
-    if any(byte in data for byte in (b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d")):
-        return "latin-1"  # cp1252 has no character there
-    has_c1 = any(bytes([byte]) in data for byte in range(0x80, 0xA0))
-    return "cp1252" if has_c1 else "latin-1"
-
-
-def _is_binary(text: str) -> bool:
-    """Say whether there are more control characters than text ever has."""
-    return len(re.findall(r"[\x00-\x08\x0e-\x19\x1b-\x1f]", text)) > 0.02 * max(len(text), 1)
-
-
-def _pieces(data: bytes) -> Iterator[bytes]:
-    """Cut a large file so that no check needs one large string."""
-    return (data[start : start + (1 << 20)] for start in range(0, len(data), 1 << 20))
-
-
-def is_utf8(data: bytes) -> bool:
-    """Say whether every byte is part of valid UTF-8."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        for piece in _pieces(data):
-            decoder.decode(piece)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _utf8_counts(data: bytes) -> tuple[int, int]:
-    """Count non-ASCII characters that are valid UTF-8, and those that are not."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    good = bad = 0
-    for piece in _pieces(data):
-        strange = re.sub(r"[\x00-\x7f]+", "", decoder.decode(piece))
-        bad += strange.count("\ufffd")
-        good += len(strange) - strange.count("\ufffd")
-    return good, bad
-
-
 def find_line_end(text: str) -> str:
     """Name the line end that most lines have."""
     windows = text.count("\r\n")
     counts = {"\n": text.count("\n") - windows, "\r\n": windows, "\r": text.count("\r") - windows}
     return max(LINE_ENDS, key=lambda end: counts[end])
-
-
-def title_rows(rows: list[list[str]]) -> int:
-    """Count the rows on top that hold at most one filled cell above a table that has more: titles, remarks, blanks."""
-    filled = [sum(bool(cell.strip()) for cell in row) for row in rows[:200]]
-    typical = sorted(filled)[len(filled) // 2] if filled else 0
-    count = 0
-    while typical >= 2 and count < min(20, len(filled) - 1) and filled[count] <= 1:
-        count += 1
-    return count
-
-
-def has_header(rows: list[list[str]]) -> bool:
-    """Decide whether the first row names the columns, by weighing what each column says.
-
-    A name is short, differs in kind from what stands below it and does not turn up again there; a survey's question
-    is long, but longer than its answers.
-    """
-    if not rows or not any(cell.strip() for cell in rows[0]):
-        return False
-    if len(rows) == 1:
-        return all(_could_be_name(cell) for cell in rows[0])
-    if len(rows[0]) == 1:
-        return _names_one_column(rows[0][0].strip(), [row[0] for row in rows[1:] if row])
-    evidence = 0.0
-    for column, cell in enumerate(rows[0]):
-        below = [row[column].strip() for row in rows[1:500] if len(row) > column and row[column].strip()]
-        if cell.strip() and below:
-            evidence += _names(cell.strip(), below)
-    return evidence > 0
-
-
-def _names(cell: str, below: list[str]) -> float:
-    """Weigh whether a cell names the column below it: positive for yes."""
-    numbers = sum(map(_is_number, below)) / len(below)
-    if _is_number(cell):
-        return -0.5 if numbers > 0.5 else 0.0
-    if cell.lower() in _HEADER_WORDS or numbers > 0.8:
-        return 2.0
-    if cell in below:
-        return -2.0
-    typical = sorted(map(len, below))[len(below) // 2]
-    if _could_be_name(cell):
-        return 1.0 if typical >= 3 * len(cell) else 0.5
-    return 0.5 if typical < 0.5 * len(cell) or cell.endswith("?") else -1.5
-
-
-def _names_one_column(cell: str, below: list[str]) -> bool:
-    if cell.lower() in _HEADER_WORDS:
-        return True
-    if not _could_be_name(cell) or len(cell) > 30 or cell in below:
-        return False
-    typical = sorted(map(len, below))[len(below) // 2]
-    return len(cell.split()) == 1 and cell[-1] not in ".!?" or len(cell.split()) <= 3 and 2 * len(cell) < typical
-
-
-def _is_number(text: str) -> bool:
-    return bool(re.fullmatch(r"[-+]?[\d.,:/ T-]*\d[\d.,:/ TZ-]*%?", text))
-
-
-def _could_be_name(cell: str) -> bool:
-    text = cell.strip()
-    return len(text) <= 60 and len(text.split()) <= 8 and not _is_number(text) and "\n" not in text
 
 
 def _sample(data: bytes, encoding: str) -> tuple[str, bool]:

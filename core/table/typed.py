@@ -14,7 +14,8 @@ import pyarrow.parquet
 
 from core.errors import BadInput
 from core.table.delimited import frame_from_rows
-from core.table.dialect import check_encoding, find_encoding, has_header, title_rows
+from core.table.encoding import check_encoding, find_encoding
+from core.table.header import has_header, title_rows
 from core.table.names import unique_names
 
 _LARGEST_UNPACKED = 4 << 30  # an .xlsx is a zip: one that unpacks to more than this is refused

@@ -58,10 +58,10 @@ def read_rows(path: Path, encoding: str, separator: str) -> list[list[str]]:
         return list(csv.reader(file, delimiter=separator))
 
 
-def download(page: Page, folder: Path, name: str) -> Path:
-    """Press download and keep the file."""
+def download(page: Page, folder: Path, name: str, button: str = "Download") -> Path:
+    """Press a download button and keep the file."""
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="Download").first.click()
+        page.get_by_role("button", name=button, exact=True).first.click()
     target = folder / name
     waiting.value.save_as(target)
     return target
@@ -85,7 +85,7 @@ def test_upload_run_explore_export(page: Page, server: Server, tmp_path: Path) -
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
     assert page.title() != "hacked"
 
-    rows = read_rows(download(page, tmp_path, "cluster.csv"), "utf-8-sig", ",")
+    rows = read_rows(download(page, tmp_path, "cluster.csv", "Download these rows"), "utf-8-sig", ",")
     assert len(rows) > 3 and {row[-5] for row in rows[1:]} == {"0"}
 
     page.get_by_role("link", name="Export").click()
@@ -155,7 +155,7 @@ def test_a_server_that_ends_in_mid_run_tells_the_truth_and_resumes(
     try:
         upload(page, server, big_table(tmp_path))
         start(page, "Language model", 5)
-        expect(page.get_by_text("at work")).to_be_visible(timeout=PATIENCE)
+        expect(page.get_by_text("at work", exact=True)).to_be_visible(timeout=PATIENCE)
         os.kill(server.process.pid, ending)
         assert server.process.wait(60) in (-signal.SIGKILL, 0, -signal.SIGINT, 130)
         run = server.store.runs()[0]
@@ -165,7 +165,7 @@ def test_a_server_that_ends_in_mid_run_tells_the_truth_and_resumes(
         page.get_by_role("button", name="Resume").first.click(timeout=PATIENCE)
         expect(page.get_by_role("link", name="Corpus")).to_be_visible()
         expect(page.get_by_role("link", name="app", exact=True)).to_have_count(0)
-        expect(page.get_by_text("at work")).to_be_visible(timeout=PATIENCE)
+        expect(page.get_by_text("at work", exact=True)).to_be_visible(timeout=PATIENCE)
         page.get_by_role("button", name="Stop").first.click()
         expect(page.get_by_text("The run was stopped")).to_be_visible(timeout=PATIENCE)
     finally:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.errors import BadInput
 from core.table import read_table
-from core.table.dialect import find_encoding
+from core.table.encoding import find_encoding
 from core.table.names import unique_names
 
 ROWS = [

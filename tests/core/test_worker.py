@@ -117,7 +117,7 @@ def test_a_projection_under_way_is_killed_when_the_run_is_stopped(worker: Worker
     run = store.create(make_config(corpus, "tfidf"), corpus)
     worker.start(run.id)
     wait_for(lambda: run.story().stage == "map")
-    wait_for(lambda: worker.projector._child is not None)
+    wait_for(lambda: worker.projector._turn.locked() and worker.projector._child is not None)
     assert worker.projector._child is not None
     child = worker.projector._child.pid
     worker.stop(run.id)
