@@ -5,7 +5,7 @@ PYTHON ?= $(shell for candidate in python3.14 python3.13 python3.12 python3.11 p
 	&& echo $$candidate && break; done)
 BIN := .venv/bin
 
-.PHONY: run test check clean
+.PHONY: run test check bench-engine clean
 
 run: .venv/app-ready
 	$(BIN)/python -m streamlit run app.py
@@ -18,6 +18,10 @@ check: .venv/test-ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Measurements, printed as ratios; needs TOPICSCOPE_DATA and a machine that does nothing else.
+bench-engine: .venv/test-ready
+	$(BIN)/python -m tests.benchmarks.engine
 
 .venv/app-ready: requirements.txt
 	@test -n "$(PYTHON)" || { echo "Topicscope needs Python 3.11 to 3.14 with venv; none was found."; exit 1; }

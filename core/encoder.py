@@ -20,6 +20,7 @@ PRECISIONS = ("float32", "bfloat16", "float16")
 _ALIASES = {EMBEDDED, f"sentence-transformers/{EMBEDDED}"}
 _HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
+_LEAST_TOKENS = 512
 _TOKENS_PER_BATCH = {"cpu": 2_048, "mps": 16_384, "cuda": 65_536}
 
 
@@ -167,26 +168,28 @@ class Encoder:
         batches = list(length_batches(tokens.lengths, _TOKENS_PER_BATCH[self.device]))
         rest = np.random.default_rng(0).permutation(len(batches))
         for rows in [*batches[:1], *(batches[place] for place in rest if place)]:
-            yield rows, self._forward(*tokens.padded(rows, self.tokenizer.pad_token_id or 0), pooling)
+            yield rows, self._forward(tokens.matrix(rows), pooling)
 
-    def _forward(self, ids: np.ndarray, lengths: np.ndarray, pooling: str) -> np.ndarray:
+    def _forward(self, ids: np.ndarray, pooling: str) -> np.ndarray:
+        """Encode texts of one length. Nothing is padded, so attention needs no mask."""
         import torch
 
+        rows, length = ids.shape
+        least = -(-_LEAST_TOKENS // length)
+        if rows < least:
+            ids = np.resize(ids, (least, length))
         with torch.inference_mode():
-            inputs = torch.from_numpy(ids.astype(np.int64)).to(self.device)
-            if (lengths == ids.shape[1]).all():  # nothing is padded: attention without a mask is faster
-                states = self.model(input_ids=inputs).last_hidden_state
-                return (states[:, 0] if pooling == "first" else states.float().mean(1)).float().cpu().numpy()
-            sizes = torch.from_numpy(lengths).to(self.device)
-            mask = (torch.arange(ids.shape[1], device=self.device) < sizes[:, None]).long()
-            states = self.model(input_ids=inputs, attention_mask=mask).last_hidden_state
-            return pool(states.float(), mask, pooling).cpu().numpy()
+            states = self.model(input_ids=torch.from_numpy(ids.astype(np.int64)).to(self.device)).last_hidden_state
+            pooled = states[:, 0] if pooling == "first" else states.float().mean(1)
+            return pooled[:rows].float().cpu().numpy()
 
 
 def length_batches(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Cut rows into batches of at most ``budget`` padded tokens, longest first.
+    """Cut rows into batches of one length each and at most ``budget`` tokens, longest first.
 
-    A batch ends where the length changes if it is half full by then: batches of one length need no padding.
+    A text's vector then does not depend on its company, to the last bit: it is the same whether the whole corpus, a
+    changed row or the rest of a stopped run is encoded. Padding and masks would change its last digits, and so would
+    a batch so small that the product is cut up among threads in another way; those are filled up by repeating rows.
     """
     order = np.argsort(-lengths, kind="stable")
     ordered = lengths[order]
@@ -194,9 +197,8 @@ def length_batches(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
     while start < len(order):
         size = max(1, budget // max(int(ordered[start]), 1))
         same = int(np.searchsorted(-ordered, -ordered[start], side="right")) - start
-        size = same if size // 2 <= same < size else size
-        yield order[start : start + size]
-        start += size
+        yield order[start : start + min(size, same)]
+        start += min(size, same)
 
 
 def _digest_of(paths: Sequence[Path]) -> str:
@@ -206,11 +208,3 @@ def _digest_of(paths: Sequence[Path]) -> str:
             while piece := file.read(1 << 22):
                 digest.update(piece)
     return digest.hexdigest()
-
-
-def pool(states: Any, mask: Any, pooling: str) -> Any:
-    """Reduce token states to one vector per text: the mean over real tokens, or the first token."""
-    if pooling == "first":
-        return states[:, 0]
-    weights = mask.unsqueeze(-1).to(states.dtype)
-    return (states * weights).sum(1) / weights.sum(1).clamp(min=1)

@@ -46,13 +46,11 @@ class Tokens:
         """How many tokens each text has."""
         return np.diff(self.offsets)
 
-    def padded(self, rows: np.ndarray, pad: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ids of some texts padded to the longest of them, and their lengths."""
-        lengths = self.lengths[rows]
-        columns = np.arange(lengths.max(initial=1))
-        inside = columns < lengths[:, None]
-        places = np.where(inside, self.offsets[rows][:, None] + columns, 0)
-        return np.where(inside, self.ids[places], pad), lengths
+    def matrix(self, rows: np.ndarray) -> np.ndarray:
+        """Return the ids of some texts of equal length, one text a row."""
+        starts, lengths = self.offsets[rows], self.lengths[rows]
+        assert (lengths == lengths[0]).all()
+        return self.ids[starts[:, None] + np.arange(lengths[0])]
 
     def taken(self, rows: np.ndarray) -> "Tokens":
         """Return the tokens of some texts, in the order given."""

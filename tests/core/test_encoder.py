@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from transformers import BertConfig, BertModel
 
 import core.encoder
 from core.bench import Bench
-from core.encoder import EMBEDDED, Encoder, check_encoder, check_precision, find_device, find_folder, pool
+from core.encoder import EMBEDDED, Encoder, check_encoder, check_precision, find_device, find_folder
 from core.errors import BadInput
 from core.events import Note, Progress
 from core.steps.projector import Projector
@@ -57,9 +56,9 @@ def test_equal_texts_are_encoded_once_and_a_changed_row_alone_is_encoded_again(
     seen: list[int] = []
     original = Encoder._forward
 
-    def counted(self: Encoder, ids: np.ndarray, lengths: np.ndarray, pooling: str) -> np.ndarray:
+    def counted(self: Encoder, ids: np.ndarray, pooling: str) -> np.ndarray:
         seen.append(len(ids))
-        return original(self, ids, lengths, pooling)
+        return original(self, ids, pooling)
 
     monkeypatch.setattr(Encoder, "_forward", counted)
     first, _ = encoded(bench_of(TEXTS, tmp_path))
@@ -97,12 +96,17 @@ def test_bfloat16_is_close_to_full_precision(tmp_path: Path) -> None:
         check_precision("int3")
 
 
-def test_pooling_by_hand() -> None:
-    states = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]])
-    mask = torch.tensor([[1, 1, 0]])
-    assert pool(states, mask, "mean").tolist() == [[2.0, 3.0]]
-    assert pool(states, mask, "first").tolist() == [[1.0, 2.0]]
-    assert pool(states, torch.zeros(1, 3), "mean").tolist() == [[0.0, 0.0]]
+def test_a_text_has_the_same_vector_in_any_company(tmp_path: Path) -> None:
+    texts = [f"{text} {i}" for i, text in enumerate(TEXTS * 8)]
+    whole, _ = encoded(bench_of(texts, tmp_path / "whole"))
+    some, _ = encoded(bench_of(texts[3:6], tmp_path / "some"))
+    np.testing.assert_array_equal(whole[3:6], some)
+
+
+def test_the_first_token_is_another_vector_than_the_mean(tmp_path: Path) -> None:
+    mean, _ = encoded(bench_of(TEXTS, tmp_path))
+    first, _ = encoded(bench_of(TEXTS, tmp_path), "first")
+    assert mean.shape == first.shape and not np.allclose(mean, first)
 
 
 def test_damaged_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,9 +31,9 @@ def test_ragged_tokens_are_the_lists_they_came_from(lists: list[list[int]], rand
             assert (digests[left] == digests[right]) == (lists[left] == lists[right])
 
 
-def test_padding_by_hand() -> None:
-    ids, lengths = Tokens.from_lists([[5, 6, 7], [8], [9, 9]]).padded(np.array([2, 1]), pad=0)
-    assert ids.tolist() == [[9, 9], [8, 0]] and lengths.tolist() == [2, 1]
+def test_texts_of_one_length_are_a_matrix() -> None:
+    tokens = Tokens.from_lists([[5, 6], [8], [9, 9]])
+    assert tokens.matrix(np.array([2, 0])).tolist() == [[9, 9], [5, 6]]
 
 
 @settings(max_examples=80, deadline=None)
@@ -42,7 +42,8 @@ def test_batches_hold_every_row_once_and_keep_to_the_budget(lengths: list[int], 
     sizes = np.array(lengths)
     batches = list(length_batches(sizes, budget))
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
-    assert all(len(rows) == 1 or len(rows) * sizes[rows].max() <= budget for rows in batches)
+    assert all(len(rows) == 1 or sizes[rows].sum() <= budget for rows in batches)
+    assert all(len(set(sizes[rows])) == 1 for rows in batches)
 
 
 def test_tokens_come_back_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Measurements, apart from the tests: ratios within one process, printed, never asserted."""
