@@ -11,7 +11,7 @@ from core.runs.store import Run
 from core.steps.describe import Topic
 from core.table import free_name
 from pages.parts.figures import Colouring, map_figure, words_figure
-from pages.parts.services import begin_page, choose_run, plain, run_title
+from pages.parts.services import begin_page, finished_run, plain
 
 BY_CLUSTER = "(cluster)"
 LAYOUTS = {"umap": "UMAP", "tsne": "t-SNE"}
@@ -34,18 +34,8 @@ _METRICS = {
 def main() -> None:
     """Show the run being looked at, if it has something to show."""
     begin_page("Explore")
-    run = choose_run()
+    run = finished_run(":material/scatter_plot:")
     if run is None:
-        st.info("There is no run yet.", icon=":material/scatter_plot:")
-        st.page_link("pages/corpus.py", label="Bring a table", icon=":material/arrow_back:")
-        return
-    status = run.status()
-    st.subheader(plain(run_title(run)), anchor=False)
-    if status != "finished":
-        st.info(f"This run is {status}; its clusters can be read here once it has finished.", icon=":material/info:")
-        st.page_link(
-            "pages/train.py", label="Go to the run", icon=":material/model_training:", query_params={"run": run.id}
-        )
         return
     corpus, clustering, topics = _load(str(run.folder))
     _show_metrics(run, corpus, topics)

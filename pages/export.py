@@ -9,7 +9,7 @@ from core.corpus import NEW_COLUMNS
 from core.errors import BadInput
 from core.export import FORMATS, MIME, table_bytes
 from core.runs.store import Run
-from pages.parts.services import begin_page, choose_run, plain, run_title
+from pages.parts.services import begin_page, finished_run, plain
 
 PREVIEW_ROWS = 100
 
@@ -17,17 +17,8 @@ PREVIEW_ROWS = 100
 def main() -> None:
     """Offer the table of the run being looked at, once it has finished."""
     begin_page("Export")
-    run = choose_run()
+    run = finished_run(":material/download:")
     if run is None:
-        st.info("There is no run yet.", icon=":material/download:")
-        st.page_link("pages/corpus.py", label="Bring a table", icon=":material/arrow_back:")
-        return
-    st.subheader(plain(run_title(run)), anchor=False)
-    if (status := run.status()) != "finished":
-        st.info(f"This run is {status}; its table can be taken once it has finished.", icon=":material/info:")
-        st.page_link(
-            "pages/train.py", label="Go to the run", icon=":material/model_training:", query_params={"run": run.id}
-        )
         return
     _offer(run)
     with st.expander("How this table came about", icon=":material/verified:"):

@@ -107,3 +107,20 @@ def choose_run() -> Run | None:
         show_run(chosen)
         st.rerun()
     return runs.get(run.id) if run else None
+
+
+def finished_run(icon: str) -> Run | None:
+    """Return the run being looked at if it has finished; otherwise say what there is to do first."""
+    run = choose_run()
+    if run is None:
+        st.info("There is no run yet.", icon=icon)
+        st.page_link("pages/corpus.py", label="Bring a table", icon=":material/arrow_back:")
+        return None
+    st.subheader(plain(run_title(run)), anchor=False)
+    if (status := run.status()) == "finished":
+        return run
+    st.info(f"This run is {status}; there is nothing to see here before it has finished.", icon=":material/info:")
+    st.page_link(
+        "pages/train.py", label="Go to the run", icon=":material/model_training:", query_params={"run": run.id}
+    )
+    return None
