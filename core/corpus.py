@@ -1,6 +1,5 @@
 """The corpus: a table, the column to read, and which rows can be used and why the others cannot."""
 
-import hashlib
 import re
 import warnings
 from dataclasses import dataclass
@@ -73,15 +72,6 @@ class Corpus:
         """How many rows are left out, by reason."""
         reasons = self.reasons[self.reasons != ""]
         return {str(reason): int(count) for reason, count in reasons.value_counts().items()}
-
-    @cached_property
-    def digest(self) -> str:
-        """A fingerprint of the texts that take part."""
-        digest = hashlib.sha256()
-        for text in self.texts:
-            raw = text.encode("utf-8", "surrogatepass")
-            digest.update(len(raw).to_bytes(8, "little") + raw)
-        return digest.hexdigest()
 
     def truth(self) -> np.ndarray | None:
         """Return the true labels of the used rows, for measuring only; blank cells are blank texts."""

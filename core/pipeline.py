@@ -9,7 +9,7 @@ from core.clustering import Clustering, nearest
 from core.corpus import Corpus
 from core.events import Planned, Progress, StageStarted
 from core.methods.base import Method, Stage
-from core.runs.config import RunConfig
+from core.runs.config import MAP_SAMPLE, RunConfig
 from core.runs.store import Run
 from core.steps.describe import describe
 from core.steps.evaluate import external_metrics, silhouette
@@ -58,7 +58,7 @@ def prepare(config: RunConfig, corpus: Corpus, cache: Path, projector: Projector
 
 def road(method: Method, bench: Bench) -> tuple[Stage, ...]:
     """Name all stages of a run in their order, the method's own and those every run ends with."""
-    sampled = min(len(bench.texts), 5_000)
+    sampled = min(len(bench.texts), MAP_SAMPLE)
     return (*method.plan(bench), Stage("map", 8 + sampled / 150), Stage("describe", 1 + sampled / 1_000))
 
 

@@ -80,7 +80,6 @@ class Story:
     message: str = ""
     traceback: str = ""
     stage_began: float = 0.0
-    last: float = 0.0
 
     def add(self, record: Record) -> None:
         """Take one more record into account."""
@@ -104,7 +103,6 @@ class Story:
                 self.phase, self.message, self.traceback = record["status"], record["message"], record["traceback"]
                 if self.phase == "finished":
                     self.stage = None
-        self.last = moment
 
     def seconds_left(self, now: float) -> float | None:
         """Guess the time left: by its own pace for the current stage, as planned for those to come."""

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -137,10 +136,9 @@ def test_closing_the_tab_does_not_stop_a_run_and_another_tab_can(page: Page, ser
     page.goto("about:blank")
     other.goto(address)
     expect(other.get_by_text("left in all")).to_be_visible(timeout=PATIENCE)
-    began = time.monotonic()
     other.get_by_role("link", name="Corpus").click()
     expect(other.get_by_text("Nothing leaves this machine")).to_be_visible()
-    assert time.monotonic() - began < 30, "a page answers while a run is at work"
+    assert server.store.runs()[0].status() == "running", "the page answered while the run was at work"
     other.goto(address)
     other.get_by_role("button", name="Stop").first.click()
     expect(other.get_by_text("The run was stopped")).to_be_visible(timeout=PATIENCE)
