@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from core.runs.store import Store
 from tests.browser.chromium import ARGUMENTS, find_chromium
 
 ROOT = Path(__file__).parents[2]
+expect.set_options(timeout=120_000)  # a busy machine draws a chart slowly, and that is no fault
 
 
 @dataclass
@@ -69,6 +70,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def page(browser: Browser) -> Iterator[Page]:
     """Return a new tab that fails the test if the page raised an error."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    context.set_default_timeout(120_000)
     page = context.new_page()
     faults: list[str] = []
     page.on("pageerror", lambda fault: faults.append(str(fault)))
