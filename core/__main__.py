@@ -49,28 +49,12 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="cluster the texts of a table")
     run.set_defaults(command=_run)
-    run.add_argument("table", metavar="TABLE", type=Path, help="a CSV, TSV, XLSX, Parquet or JSONL file")
-    run.add_argument("--text", required=True, metavar="COLUMN", help="the column to read")
-    for role in ROLES[1:]:
-        run.add_argument(f"--{role}", metavar="COLUMN", help=f"the {role} column")
-    run.add_argument("--drop-duplicates", action="store_true", help="leave out texts that occurred before")
-    run.add_argument("--method", required=True, metavar="NAME", help="see “python -m core methods”")
-    run.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", dest="knobs", help="may be repeated")
-    run.add_argument("--encoder", metavar="NAME", help="a Hugging Face id or a folder; default: the embedded one")
-    run.add_argument("--seed", type=int, default=0, metavar="N")
-    run.add_argument("--token-limit", type=int, metavar="N", help="how many tokens of a text are read; default: 256")
-    run.add_argument("--precision", metavar="NAME", help="float32, bfloat16 or float16; default: by device")
-    run.add_argument("--threads", type=int, metavar="N", help="default: all cores but one")
-    run.add_argument("--runs", type=Path, default=home, metavar="DIR", help="where runs are kept; default: %(default)s")
+    _add_job(run, home)
     run.add_argument("--out", type=Path, metavar="FILE", help="the labelled table: csv, tsv, xlsx, parquet or jsonl")
     run.add_argument("--no-formula-guard", action="store_true", help="write every cell to --out exactly as it was read")
-    reading = run.add_argument_group("how the file is read, where the app finds it wrongly")
-    reading.add_argument("--encoding", metavar="NAME")
-    reading.add_argument("--separator", metavar="CHARACTER", help=", ; | tab, or none for one column")
-    reading.add_argument("--quote", metavar="CHARACTER", help="\" ' or none")
-    reading.add_argument("--line-end", choices=("\\n", "\\r\\n", "\\r"))
-    reading.add_argument("--header", choices=("true", "false"), help="whether the first row names the columns")
-    reading.add_argument("--sheet", metavar="NAME", help="which sheet of a workbook")
+    estimate = commands.add_parser("estimate", help="say what a run would take, without running it")
+    estimate.set_defaults(command=_estimate)
+    _add_job(estimate, home)
 
     methods = commands.add_parser("methods", help="list the methods with their knobs")
     methods.set_defaults(command=_methods)
@@ -80,39 +64,42 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_job(job: argparse.ArgumentParser, home: Path) -> None:
+    """Add everything that describes a run."""
+    job.add_argument("table", metavar="TABLE", type=Path, help="a CSV, TSV, XLSX, Parquet or JSONL file")
+    job.add_argument("--text", required=True, metavar="COLUMN", help="the column to read")
+    for role in ROLES[1:]:
+        job.add_argument(f"--{role}", metavar="COLUMN", help=f"the {role} column")
+    job.add_argument("--drop-duplicates", action="store_true", help="leave out texts that occurred before")
+    job.add_argument("--method", required=True, metavar="NAME", help="see “python -m core methods”")
+    job.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", dest="knobs", help="may be repeated")
+    job.add_argument("--encoder", metavar="NAME", help="a Hugging Face id or a folder; default: the embedded one")
+    job.add_argument("--seed", type=int, default=0, metavar="N")
+    job.add_argument("--token-limit", type=int, metavar="N", help="how many tokens of a text are read; default: 256")
+    job.add_argument("--precision", metavar="NAME", help="float32, bfloat16 or float16; default: by device")
+    job.add_argument("--threads", type=int, metavar="N", help="default: all cores but one")
+    job.add_argument("--runs", type=Path, default=home, metavar="DIR", help="where runs are kept; default: %(default)s")
+    reading = job.add_argument_group("how the file is read, where the app finds it wrongly")
+    reading.add_argument("--encoding", metavar="NAME")
+    reading.add_argument("--separator", metavar="CHARACTER", help=", ; | tab, or none for one column")
+    reading.add_argument("--quote", metavar="CHARACTER", help="\" ' or none")
+    reading.add_argument("--line-end", choices=("\\n", "\\r\\n", "\\r"))
+    reading.add_argument("--header", choices=("true", "false"), help="whether the first row names the columns")
+    reading.add_argument("--sheet", metavar="NAME", help="which sheet of a workbook")
+
+
 def _run(options: argparse.Namespace) -> int:
     """Check everything, then run; nothing is written before all of it is known to be sound."""
-    from core.corpus import Corpus
-    from core.encoder import EMBEDDED
     from core.export import check_fits, format_of, table_bytes
     from core.files import save_bytes
-    from core.methods import find_method
     from core.pipeline import prepare
-    from core.runs.config import TOKEN_LIMIT, resolve
     from core.runs.store import Store
     from core.steps.projector import Projector
-    from core.table import read_table
     from core.worker import drive
 
-    method = find_method(options.method).from_knobs(_knobs(options.knobs))
     out_format = _check_out(options.out, options.table, format_of) if options.out else ""
-    data, reading = _bytes(options.table), _reading(options)
-    table = read_table(data, options.table.name, **reading)
-    text, label, moment, key = (_column(table.frame.columns, getattr(options, role)) for role in ROLES)
-    corpus = Corpus(table.frame, text or "", label, moment, key, options.drop_duplicates)
-    check_fits(table.frame, out_format)
-    config = resolve(
-        corpus,
-        method,
-        file=str(options.table),
-        file_sha256=hashlib.sha256(data).hexdigest(),
-        reading=reading,
-        encoder=options.encoder or EMBEDDED,
-        seed=options.seed,
-        threads=options.threads,
-        token_limit=TOKEN_LIMIT if options.token_limit is None else options.token_limit,
-        precision=options.precision,
-    )
+    corpus, config = _job(options)
+    check_fits(corpus.table, out_format)
     store, projector = Store(options.runs), Projector()
     prepare(config, corpus, store.cache, projector)
 
@@ -195,6 +182,53 @@ def _column(columns: Any, asked: str | None) -> str | None:
         return asked
     alike = [name for name in columns if name.strip().casefold() == asked.strip().casefold()]
     return alike[0] if len(alike) == 1 else asked
+
+
+def _job(options: argparse.Namespace) -> tuple[Any, Any]:
+    """Read the table and settle the configuration."""
+    from core.corpus import Corpus
+    from core.encoder import EMBEDDED
+    from core.methods import find_method
+    from core.runs.config import TOKEN_LIMIT, resolve
+    from core.table import read_table
+
+    method = find_method(options.method).from_knobs(_knobs(options.knobs))
+    data, reading = _bytes(options.table), _reading(options)
+    table = read_table(data, options.table.name, **reading)
+    text, label, moment, key = (_column(table.frame.columns, getattr(options, role)) for role in ROLES)
+    corpus = Corpus(table.frame, text or "", label, moment, key, options.drop_duplicates)
+    config = resolve(
+        corpus,
+        method,
+        file=str(options.table),
+        file_sha256=hashlib.sha256(data).hexdigest(),
+        reading=reading,
+        encoder=options.encoder or EMBEDDED,
+        seed=options.seed,
+        threads=options.threads,
+        token_limit=TOKEN_LIMIT if options.token_limit is None else options.token_limit,
+        precision=options.precision,
+    )
+    return corpus, config
+
+
+def _estimate(options: argparse.Namespace) -> int:
+    """Measure a few batches and print what each stage would take."""
+    from core.forecast import measured_forecast
+    from core.pipeline import prepare, road
+    from core.runs.store import Store
+    from core.steps.projector import Projector
+
+    corpus, config = _job(options)
+    bench, method = prepare(config, corpus, Store(options.runs).cache, Projector())
+    stages = road(method, measured_forecast(bench, config.threads))
+    for reason in config.reasons.values():
+        print(reason)
+    for stage in stages:
+        print(f"{stage.name:<16} {stage.seconds:>8,.0f} s   {stage.memory / 1e9:>6.1f} GB")
+    total, most = sum(stage.seconds for stage in stages), max(stage.memory for stage in stages)
+    print(f"{'in all':<16} {total:>8,.0f} s   {most / 1e9:>6.1f} GB at most")
+    return 0
 
 
 def _methods(options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import pandas as pd
 from core.errors import BadInput
 from core.table import free_name
 
-EMPTY, NOT_TEXT, DUPLICATE = "empty", "not text", "exact duplicate"
+EMPTY, NOT_TEXT, DUPLICATE, UNREAD = "empty", "not text", "exact duplicate", "nothing the encoder can read"
 NEW_COLUMNS = ("cluster", "cluster_name", "probability", "x", "y")
 _NOTHING = ("nan", "NaN", "null", "NULL", "N/A", "n/a", "#N/A", "<NA>")
 _LETTER = r"[^\W\d_]"
@@ -29,6 +29,7 @@ class Corpus:
     time: str | None = None
     id: str | None = None
     drop_duplicates: bool = False
+    unread: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse columns that the table does not have."""
@@ -55,6 +56,7 @@ class Corpus:
             )
             piece[~stripped.str.contains(_LETTER, regex=True).to_numpy(bool)] = NOT_TEXT
             piece[((stripped == "") | stripped.isin(_NOTHING)).to_numpy(bool)] = EMPTY
+        reasons[list(self.unread)] = UNREAD
         return pd.Series(reasons)
 
     @cached_property

@@ -1,27 +1,31 @@
 """The encoder: texts become tokens become vectors."""
 
+import copy
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from core.errors import BadInput
+from core.errors import BadInput, is_out_of_memory
 from core.files import load_json
-from core.tokens import Tokens
+from core.tokens import Tokens, length_batches
 
 EMBEDDED = "all-MiniLM-L6-v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 POOLINGS = ("mean", "first")
 PRECISIONS = ("float32", "bfloat16", "float16")
+SPLITTABLE = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet")  # MiniLM is a bert
 _ALIASES = {EMBEDDED, f"sentence-transformers/{EMBEDDED}"}
 _HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _LEAST_TOKENS = 512
-_TOKENS_PER_BATCH = {"cpu": 2_048, "mps": 16_384, "cuda": 65_536}
+TOKENS_PER_BATCH = {"cpu": 2_048, "mps": 16_384, "cuda": 65_536}
 
 
 def find_device() -> str:
@@ -92,6 +96,41 @@ def _check_folder(folder: Path) -> None:
         raise BadInput(f"The folder “{folder}” has no .safetensors weights, and other kinds are not loaded.")
 
 
+@dataclass(frozen=True)
+class Shape:
+    """A transformer's size, read from its config.json before any weights are."""
+
+    kind: str
+    layers: int
+    width: int
+    inner: int
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "Shape":
+        """Read the shape; DistilBERT has words of its own for it."""
+        width = int(config.get("hidden_size") or config.get("dim") or 768)
+        layers = int(config.get("num_hidden_layers") or config.get("n_layers") or 12)
+        inner = int(config.get("intermediate_size") or config.get("hidden_dim") or 4 * width)
+        return cls(str(config.get("model_type", "")), layers, width, inner)
+
+    @property
+    def splits(self) -> bool:
+        """Say whether the layers can be entered one by one; any other architecture learns as a whole."""
+        return self.kind in SPLITTABLE
+
+    @property
+    def products(self) -> int:
+        """Multiplications per token in the linear maps of one layer."""
+        return 4 * self.width**2 + 2 * self.width * self.inner
+
+
+def read_shape(name: str) -> Shape:
+    """Read an encoder's size without fetching its weights."""
+    here = name in _ALIASES or Path(name).is_dir()
+    folder = find_folder(name) if here else _from_hub(name, ["config.json"])
+    return Shape.of(load_json(folder / "config.json"))
+
+
 class Encoder:
     """A pretrained transformer that turns texts into tokens and tokens into vectors. Loaded when first used."""
 
@@ -100,6 +139,7 @@ class Encoder:
         self.name, self.device, self.precision = name, device, precision
         self.folder = find_folder(name)
         self._asked_limit = token_limit
+        self.most_tokens = TOKENS_PER_BATCH[device]
 
     @cached_property
     def weights_digest(self) -> str:
@@ -141,6 +181,15 @@ class Encoder:
         model = AutoModel.from_pretrained(self.folder, **options).eval()
         return model.to(self.device, getattr(torch, self.precision))
 
+    def trainable_model(self) -> Any:
+        """Return a copy that may learn, in full precision; what is encoded here later is not changed by it."""
+        return copy.deepcopy(self.model).float()
+
+    @property
+    def shape(self) -> Shape:
+        """The network's size."""
+        return Shape.of(self.config)
+
     @property
     def token_limit(self) -> int:
         """How many tokens of a text are read: what was asked for, within what the network has positions for."""
@@ -165,12 +214,25 @@ class Encoder:
 
         In order of length the first half would take most of the time, and the time left would be told wrongly.
         """
-        batches = list(length_batches(tokens.lengths, _TOKENS_PER_BATCH[self.device]))
+        batches = list(length_batches(tokens.lengths, TOKENS_PER_BATCH[self.device]))
         rest = np.random.default_rng(0).permutation(len(batches))
-        for rows in [*batches[:1], *(batches[place] for place in rest if place)]:
-            yield rows, self._forward(tokens.matrix(rows), pooling)
+        waiting = deque([*batches[:1], *(batches[place] for place in rest if place)])
+        while waiting:
+            rows = waiting.popleft()
+            ids = tokens.matrix(rows)
+            try:
+                if ids.size > self.most_tokens and len(rows) > 1:
+                    raise MemoryError  # a batch of this size did not fit before
+                vectors = self.forward(ids, pooling)
+            except (MemoryError, RuntimeError) as fault:
+                if len(rows) == 1 or not is_out_of_memory(fault):
+                    raise
+                self.most_tokens = min(self.most_tokens, ids.size // 2)
+                waiting.extendleft([rows[len(rows) // 2 :], rows[: len(rows) // 2]])
+                continue
+            yield rows, vectors
 
-    def _forward(self, ids: np.ndarray, pooling: str) -> np.ndarray:
+    def forward(self, ids: np.ndarray, pooling: str) -> np.ndarray:
         """Encode texts of one length. Nothing is padded, so attention needs no mask."""
         import torch
 
@@ -184,21 +246,16 @@ class Encoder:
             return pooled[:rows].float().cpu().numpy()
 
 
-def length_batches(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Cut rows into batches of one length each and at most ``budget`` tokens, longest first.
+def load_encoder(name: str, device: str, token_limit: int, precision: str) -> Encoder:
+    """Return an encoder, the one loaded last if it is the same: its weights are read and checked once."""
+    folder = find_folder(name)
+    files = tuple((path.name, path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(folder.iterdir()))
+    return _loaded(name, device, token_limit, precision, files)
 
-    A text's vector then does not depend on its company, to the last bit: it is the same whether the whole corpus, a
-    changed row or the rest of a stopped run is encoded. Padding and masks would change its last digits, and so would
-    a batch so small that the product is cut up among threads in another way; those are filled up by repeating rows.
-    """
-    order = np.argsort(-lengths, kind="stable")
-    ordered = lengths[order]
-    start = 0
-    while start < len(order):
-        size = max(1, budget // max(int(ordered[start]), 1))
-        same = int(np.searchsorted(-ordered, -ordered[start], side="right")) - start
-        yield order[start : start + min(size, same)]
-        start += min(size, same)
+
+@lru_cache(maxsize=1)
+def _loaded(name: str, device: str, token_limit: int, precision: str, files: tuple[object, ...]) -> Encoder:
+    return Encoder(name, device, token_limit, precision)
 
 
 def _digest_of(paths: Sequence[Path]) -> str:

@@ -7,3 +7,12 @@ class BadInput(Exception):
     Pages show it as it is, the command line prints it and ends with code 2. Anything else that is raised
     is a fault of ours and is shown with its traceback.
     """
+
+
+def is_out_of_memory(fault: BaseException) -> bool:
+    """Say whether an error means that there was too little memory, on a GPU or a CPU. Needs no torch to ask."""
+    return (
+        isinstance(fault, MemoryError)
+        or type(fault).__name__ == "OutOfMemoryError"
+        or (isinstance(fault, RuntimeError) and "allocate memory" in str(fault))
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,20 @@ class Progress:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Enough to go on from here: named arrays and plain values, handed back to ``fit`` as its ``state``."""
+    """Enough to go on with a stage from here: named arrays and plain values, handed back as part of a ``State``."""
 
+    stage: str
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Figures of the current stage after ``step`` units of its work: terms of the loss, quality without labels."""
+
+    stage: str
+    step: int
+    values: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -61,4 +72,7 @@ class Ended:
     traceback: str = ""
 
 
-Event = Queued | Planned | StageStarted | Progress | Checkpoint | Note | Ended
+State = Mapping[str, Checkpoint]
+AFRESH: State = MappingProxyType({})
+
+Event = Queued | Planned | StageStarted | Progress | Checkpoint | Measured | Note | Ended

@@ -1,7 +1,7 @@
 """Tokens of a whole corpus: made once, kept ragged, never padded before a batch is."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,10 +54,11 @@ class Tokens:
 
     def taken(self, rows: np.ndarray) -> "Tokens":
         """Return the tokens of some texts, in the order given."""
-        lengths = self.lengths[rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        places = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Tokens(self.ids[places], offsets)
+        return Tokens(self.flat(rows), np.concatenate([[0], np.cumsum(self.lengths[rows])]))
+
+    def flat(self, rows: np.ndarray) -> np.ndarray:
+        """Return the ids of some texts end to end, in the order given."""
+        return self.ids[flat_places(self.offsets, rows)]
 
     def digests(self) -> np.ndarray:
         """Return a fingerprint of each text's tokens, as fixed-width bytes that can be sorted and searched."""
@@ -79,6 +80,41 @@ class Tokens:
         if not (folder / "offsets.npy").exists():
             return None
         return cls(*(np.load(folder / f"{name}.npy", allow_pickle=False) for name in ("ids", "offsets")))
+
+
+def flat_places(offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return where the items of some ragged rows lie, row after row."""
+    starts, lengths = offsets[rows], offsets[rows + 1] - offsets[rows]
+    ends = np.cumsum(lengths)
+    return np.repeat(starts - ends + lengths, lengths) + np.arange(ends[-1] if len(ends) else 0)
+
+
+def length_batches(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
+    """Cut rows into batches of one length each and at most ``budget`` tokens, longest first.
+
+    A text's vector then does not depend on its company, to the last bit: it is the same whether the whole corpus, a
+    changed row or the rest of a stopped run is encoded. Padding and masks would change its last digits, and so would
+    a batch so small that the product is cut up among threads in another way; those are filled up by repeating rows.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    ordered = lengths[order]
+    start = 0
+    while start < len(order):
+        size = max(1, budget // max(int(ordered[start]), 1))
+        same = int(np.searchsorted(-ordered, -ordered[start], side="right")) - start
+        yield order[start : start + min(size, same)]
+        start += min(size, same)
+
+
+def length_packs(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
+    """Cut rows into packs of similar lengths and at most ``budget`` tokens, longest first."""
+    order = np.argsort(-lengths, kind="stable")
+    ends = np.concatenate([[0], np.cumsum(lengths[order])])
+    start = 0
+    while start < len(order):
+        stop = max(start + 1, int(np.searchsorted(ends, ends[start] + budget, side="right")) - 1)
+        yield order[start:stop]
+        start = stop
 
 
 def text_digest(texts: Sequence[str], head: str = "") -> str:

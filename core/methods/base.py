@@ -1,13 +1,15 @@
 """The contract of a method: a frozen dataclass whose fields are its knobs and whose ``fit`` tells what happens."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, get_type_hints
 
 from core.bench import Bench
 from core.clustering import Clustering
+from core.encoder import Shape
 from core.errors import BadInput
-from core.events import Checkpoint
+from core.events import AFRESH, State
+from core.forecast import Forecast, Stage
 from core.steps.partition import PARTITIONS
 from core.work import Work
 
@@ -72,14 +74,6 @@ class Knob:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One stage on the road, with a rough guess of its seconds to show before it is reached."""
-
-    name: str
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Method:
     """What every method has. Subclasses add knobs, name their stages and write ``fit``."""
 
@@ -120,14 +114,14 @@ class Method:
         if distinct < self.clusters:
             raise BadInput(f"There are {distinct:,} different texts and {self.clusters:,} clusters: ask for fewer.")
 
-    def plan(self, bench: Bench) -> tuple[Stage, ...]:
-        """Name the stages with a rough guess of their seconds on a laptop."""
+    def settled(self, texts: Sequence[str], shape: Shape, device: str) -> tuple["Method", dict[str, str]]:
+        """Replace every "auto" by a value when the run is created; return the reasons in words, by knob."""
+        return self, {}
+
+    def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
+        """Name the stages with a guess of their seconds and memory."""
         raise AssertionError(f"{self.name} does not say what its stages are")
 
-    def fit(self, bench: Bench, state: Checkpoint | None = None) -> Work[Clustering]:
-        """Do the work, telling what happens; go on from ``state`` if there is one."""
+    def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
+        """Do the work, telling what happens; go on from ``state``, the last checkpoint of each stage reached."""
         raise AssertionError(f"{self.name} does not fit")
-
-    def _partition_seconds(self, rows: int) -> float:
-        kmeans = 2e-6 * rows * self.clusters * 10
-        return kmeans + (5 + 2e-3 * rows if self.partition == "umap+kmeans" else 0)

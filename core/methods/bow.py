@@ -8,8 +8,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 from core.bench import Bench
 from core.clustering import Clustering
 from core.errors import BadInput
-from core.events import Checkpoint, Progress, StageStarted
-from core.methods.base import Method, Stage, knob
+from core.events import AFRESH, Progress, StageStarted, State
+from core.forecast import PROGRAM, Forecast, Stage
+from core.methods.base import Method, knob
 from core.steps.partition import partition
 from core.work import Work
 
@@ -38,16 +39,16 @@ class Bow(Method):
         if not any(words_of(text) for text in bench.texts):
             raise BadInput("The texts hold no words of two or more letters, so there is nothing to count.")
 
-    def plan(self, bench: Bench) -> tuple[Stage, ...]:
+    def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
         """Say that counting is quick and k-means over many columns is not."""
-        rows = len(bench.texts)
-        return Stage("count words", 1 + rows / 50_000), Stage("cluster", 3 * self._partition_seconds(rows))
+        counting = Stage("count words", 1 + forecast.tokens / 500_000, PROGRAM + 8 * forecast.texts * self.features)
+        return counting, forecast.cluster(self.clusters, self.features, self.partition)
 
     def vectoriser(self) -> CountVectorizer:
         """Return what turns texts into rows of numbers."""
         return CountVectorizer(max_features=self.features, dtype=np.float32)
 
-    def fit(self, bench: Bench, state: Checkpoint | None = None) -> Work[Clustering]:
+    def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Count, then partition."""
         yield StageStarted("count words")
         counts = self.vectoriser().fit_transform(bench.texts)
@@ -60,6 +61,6 @@ class Bow(Method):
                 normalise=self.normalise,
                 seed=bench.seed,
                 projector=bench.projector,
-                state=state,
+                state=state.get("cluster"),
             )
         )

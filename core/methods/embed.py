@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from core.bench import Bench
 from core.clustering import Clustering
 from core.encoder import POOLINGS
-from core.events import Checkpoint
-from core.methods.base import Method, Stage, knob
+from core.events import AFRESH, State
+from core.forecast import Forecast, Stage
+from core.methods.base import Method, knob
 from core.steps.partition import partition
 from core.work import Work
 
@@ -28,12 +29,11 @@ class Embed(Method):
 
     pooling: str = knob("mean", "One vector per text: the mean of its tokens, or its first token.", choices=POOLINGS)
 
-    def plan(self, bench: Bench) -> tuple[Stage, ...]:
+    def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
         """Say that encoding takes nearly all of the time."""
-        words = sum(len(text.split()) for text in bench.texts)
-        return Stage("encode", 2 + words / 2_500), Stage("cluster", self._partition_seconds(len(bench.texts)))
+        return forecast.encode(), forecast.cluster(self.clusters, forecast.shape.width, self.partition)
 
-    def fit(self, bench: Bench, state: Checkpoint | None = None) -> Work[Clustering]:
+    def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Encode (or read the cached vectors), then partition."""
         vectors = yield from bench.encode(self.pooling)
         return (
@@ -44,6 +44,6 @@ class Embed(Method):
                 normalise=self.normalise,
                 seed=bench.seed,
                 projector=bench.projector,
-                state=state,
+                state=state.get("cluster"),
             )
         )

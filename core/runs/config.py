@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from core.corpus import Corpus
-from core.encoder import EMBEDDED, check_encoder, check_precision, default_precision, find_device
+from core.encoder import EMBEDDED, check_encoder, check_precision, default_precision, find_device, read_shape
 from core.errors import BadInput
 from core.methods import Method, find_method
 
@@ -41,13 +41,15 @@ class RunConfig:
     precision: str
     map_sample: int
     versions: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "RunConfig":
         """Read a stored configuration; unknown or missing keys are refused."""
         names = {item.name for item in fields(cls)}
-        if set(value) != names:
-            raise BadInput(f"A run's config.json does not fit: {', '.join(sorted(set(value) ^ names))}.")
+        odd = {*value, "reasons"} ^ names
+        if odd:
+            raise BadInput(f"A run's config.json does not fit: {', '.join(sorted(odd))}.")
         return cls(**value)
 
     def to_json(self) -> dict[str, Any]:
@@ -101,7 +103,11 @@ def resolve(
     if not 8 <= token_limit <= 8_192:
         raise BadInput(f"The token limit must be between 8 and 8,192; you gave {token_limit}.")
     deep = method.needs_encoder
+    reasons: dict[str, str] = {}
     device = find_device() if deep else "cpu"
+    encoder = check_encoder(encoder) if deep else ""
+    if deep:
+        method, reasons = method.settled(corpus.texts, read_shape(encoder), device)
     return RunConfig(
         file=file,
         file_sha256=file_sha256,
@@ -113,7 +119,7 @@ def resolve(
         drop_duplicates=corpus.drop_duplicates,
         method=method.name,
         knobs=asdict(method),
-        encoder=check_encoder(encoder) if deep else None,
+        encoder=encoder or None,
         seed=seed,
         device=device,
         threads=threads or default_threads(),
@@ -121,6 +127,7 @@ def resolve(
         precision=check_precision(precision or default_precision(device)) if deep else "float32",
         map_sample=MAP_SAMPLE,
         versions=_versions(),
+        reasons=reasons,
     )
 
 

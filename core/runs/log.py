@@ -63,7 +63,7 @@ class Log:
 
 def _plain(event: Event) -> Record:
     """Return an event's fields; a checkpoint's arrays are in files of their own."""
-    return {"values": dict(event.values)} if isinstance(event, Checkpoint) else asdict(event)
+    return {"stage": event.stage, "values": dict(event.values)} if isinstance(event, Checkpoint) else asdict(event)
 
 
 @dataclass

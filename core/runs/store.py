@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from core.clustering import Clustering
 from core.corpus import Corpus
 from core.errors import BadInput
-from core.events import Checkpoint, Event
+from core.events import Checkpoint, Event, State
 from core.files import load_json, save_array, save_file, save_json
 from core.runs.config import RunConfig
 from core.runs.log import Log, Story
@@ -27,6 +27,10 @@ from core.steps.describe import Topic
 
 _RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9_]{1,40}-[0-9a-f]{6}")
 _ARRAYS = ("vectors", "soft", "labels", "centres")
+
+
+def _slug(stage: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", stage.lower())
 
 
 class Store:
@@ -102,7 +106,14 @@ class Run:
         """Return the table with the roles its columns have in this run."""
         config = self.config
         table = pyarrow.parquet.read_table(self.folder / "corpus.parquet").to_pandas()
-        return Corpus(table, config.text, config.label, config.time, config.id, config.drop_duplicates)
+        left_out = self.folder / "left_out.json"
+        unread = tuple(load_json(left_out)) if left_out.exists() else ()
+        return Corpus(table, config.text, config.label, config.time, config.id, config.drop_duplicates, unread)
+
+    def leave_out(self, rows: np.ndarray) -> Corpus:
+        """Leave out rows of which the encoder's tokenizer leaves nothing."""
+        save_json(self.folder / "left_out.json", rows.tolist())
+        return self.corpus()
 
     # What happens -----------------------------------------------------------------------------------------------
 
@@ -151,20 +162,22 @@ class Run:
         from safetensors.numpy import save
 
         arrays = {name: np.ascontiguousarray(array) for name, array in event.arrays.items()}
-        data = save(arrays, metadata={"values": json.dumps(dict(event.values))})
-        save_file(self.folder / "checkpoint.safetensors", lambda file: file.write(data))
+        about = {"stage": event.stage, "values": json.dumps(dict(event.values))}
+        data = save(arrays, metadata=about)
+        path = self.folder / "checkpoints" / f"{_slug(event.stage)}.safetensors"
+        save_file(path, lambda file: file.write(data))
 
-    def checkpoint(self) -> Checkpoint | None:
-        """Return the last checkpoint, to go on from."""
+    def state(self) -> State:
+        """Return the last checkpoint of each stage that left one, to go on from."""
         from safetensors import safe_open
 
-        path = self.folder / "checkpoint.safetensors"
-        if not path.exists():
-            return None
-        with safe_open(path, framework="np") as file:
-            return Checkpoint(
-                {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["values"])
-            )
+        found = {}
+        for path in sorted((self.folder / "checkpoints").glob("*.safetensors")):
+            with safe_open(path, framework="np") as file:
+                about = file.metadata()
+                arrays = {name: file.get_tensor(name) for name in file.keys()}
+                found[about["stage"]] = Checkpoint(about["stage"], arrays, json.loads(about["values"]))
+        return found
 
     # Results ----------------------------------------------------------------------------------------------------
 

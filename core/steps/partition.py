@@ -82,7 +82,7 @@ def kmeans(
         if model.inertia_ < inertia:
             best, inertia = model.cluster_centers_, float(model.inertia_)
         assert best is not None
-        yield Checkpoint({"centres": best}, {"starts": start + 1, "inertia": inertia})
+        yield Checkpoint(_STAGE, {"centres": best}, {"starts": start + 1, "inertia": inertia})
         yield Progress(_STAGE, start + 1 + already, STARTS + already)
     assert best is not None
     return np.asarray(best, np.float32)

@@ -70,7 +70,7 @@ def test_equal_texts_are_encoded_once_and_a_changed_row_alone_is_encoded_again(
 
 
 def test_a_run_that_is_stopped_keeps_what_it_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(core.encoder._TOKENS_PER_BATCH, "cpu", 16)
+    monkeypatch.setitem(core.encoder.TOKENS_PER_BATCH, "cpu", 16)
     work = bench_of(TEXTS, tmp_path).encode("mean")
     for event in work:
         if isinstance(event, Progress) and event.done:

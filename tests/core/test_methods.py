@@ -8,6 +8,7 @@ import pytest
 from core.corpus import Corpus
 from core.errors import BadInput
 from core.events import Checkpoint, Event, Progress, StageStarted
+from core.forecast import rough_forecast
 from core.methods import METHODS, find_method
 from core.pipeline import prepare, road
 from core.runs.store import Run, Store
@@ -128,7 +129,7 @@ def test_the_road_is_known_before_it_is_walked(
     method: str, corpus: Corpus, tmp_path: Path, projector: Projector
 ) -> None:
     bench, built = prepare(make_config(corpus, method), corpus, tmp_path, projector)
-    stages = road(built, bench)
+    stages = road(built, rough_forecast(bench))
     assert [stage.name for stage in stages] == [*built.stages, "map", "describe"]
     assert all(stage.seconds > 0 for stage in stages)
 

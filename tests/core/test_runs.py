@@ -113,7 +113,7 @@ def test_a_torn_last_line_is_left_alone_by_readers_and_cut_by_the_owner(run: Run
 def test_every_line_of_the_log_is_json_both_ways(run: Run) -> None:
     for event in (
         Queued(),
-        Checkpoint({"a": np.ones(3)}, {"n": 1}),
+        Checkpoint("train", {"a": np.ones(3)}, {"n": 1}),
         Note("“quoted”\n\ud800"),
         Ended("failed", "x", "y\nz"),
     ):
@@ -123,10 +123,11 @@ def test_every_line_of_the_log_is_json_both_ways(run: Run) -> None:
 
 
 def test_a_checkpoint_comes_back_whole(run: Run) -> None:
-    assert run.checkpoint() is None
-    run.record(Checkpoint({"centres": np.arange(6.0).reshape(2, 3)}, {"starts": 3, "inertia": 0.1 + 0.2}))
-    state = run.checkpoint()
-    assert state is not None
+    assert not run.state()
+    run.record(Checkpoint("train all", {"step": np.float32(3)}, {}))
+    run.record(Checkpoint("cluster", {"centres": np.arange(6.0).reshape(2, 3)}, {"starts": 3, "inertia": 0.1 + 0.2}))
+    assert set(run.state()) == {"train all", "cluster"}
+    state = run.state()["cluster"]
     np.testing.assert_array_equal(state.arrays["centres"], np.arange(6.0).reshape(2, 3))
     assert state.values == {"starts": 3, "inertia": 0.1 + 0.2}
 
@@ -152,7 +153,7 @@ lock = first.claim()
 print("ready", flush=True)
 for i in range(10**9):
     first.record(StageStarted(f"stage {i}", 5))
-    first.record(Checkpoint({"a": np.full(200_000, i, np.float32)}, {"i": i}))
+    first.record(Checkpoint("train", {"a": np.full(200_000, i, np.float32)}, {"i": i}))
     first.save_metrics({"i": i, "pad": "x" * 100_000})
     first.save_map(np.full(100_000, i), {"umap": np.full((100_000, 2), i, np.float32)})
     store.create(config, corpus)
@@ -172,7 +173,7 @@ def test_kill_9_in_mid_write_leaves_a_store_that_opens(store: Store, run: Run, a
     writer.stdout.close()
     opened = store.open(run.id)
     assert opened.status() == "interrupted"
-    state = opened.checkpoint()
+    state = opened.state().get("train")
     if state is not None:
         assert set(state.arrays["a"]) == {state.values["i"]}
     if (opened.folder / "metrics.json").exists():

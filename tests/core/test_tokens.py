@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.encoder import length_batches
-from core.tokens import Tokens, text_digest
+from core.tokens import Tokens, length_batches, text_digest
 from core.vectors import VectorCache, prune
 
 LISTS = st.lists(st.lists(st.integers(1, 30_000), max_size=9), max_size=12)

@@ -1,0 +1,1 @@
+"""Networks that learn: losses, heads, the trunk entered at any height, and the loop that trains them."""

@@ -1,0 +1,38 @@
+"""The papers' losses as functions of tensors: float32, log space, each beside its equation.
+
+Symbols are the papers': e vectors, mu centres, q soft assignment, p target, z projected views.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """Pull two views of a text together and push all other texts of the batch away (SCCL Eq 1-2).
+
+    Mean over all 2M anchors; the denominator holds the positive and the 2M - 2 others. Rows must have length one.
+    """
+    z = torch.cat([first, second]).float()
+    logits = z @ z.T / temperature
+    logits = logits.masked_fill(torch.eye(len(z), dtype=torch.bool, device=z.device), -torch.inf)
+    partner = torch.arange(len(z), device=z.device).roll(len(first))
+    return F.cross_entropy(logits, partner)
+
+
+def log_student_t(e: Tensor, mu: Tensor, alpha: float) -> Tensor:
+    """Log of the soft assignment q of vectors to centres by a Student-t kernel (SCCL Eq 3)."""
+    e, mu = e.float(), mu.float()
+    squared = ((e**2).sum(1, keepdim=True) + (mu**2).sum(1) - 2 * e @ mu.T).clamp_min(0)
+    return F.log_softmax(-(alpha + 1) / 2 * torch.log1p(squared / alpha), dim=1)
+
+
+def log_target(log_q: Tensor) -> Tensor:
+    """Log of the sharpened target p, q squared over cluster frequency (SCCL Eq 4; DEC). Carries no gradient."""
+    log_q = log_q.detach().float()
+    return F.log_softmax(2 * log_q - log_q.logsumexp(0), dim=1)
+
+
+def kl_rows(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """Kullback-Leibler divergence KL(p || q), averaged over rows (SCCL Eq 5-6)."""
+    return (log_p.exp() * (log_p - log_q)).sum(1).mean()
