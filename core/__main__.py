@@ -76,7 +76,7 @@ def _add_job(job: argparse.ArgumentParser, home: Path) -> None:
     job.add_argument("--encoder", metavar="NAME", help="a Hugging Face id or a folder; default: the embedded one")
     job.add_argument("--seed", type=int, default=0, metavar="N")
     job.add_argument("--token-limit", type=int, metavar="N", help="how many tokens of a text are read; default: 256")
-    job.add_argument("--precision", metavar="NAME", help="float32, bfloat16 or float16; default: by device")
+    job.add_argument("--precision", metavar="NAME", help="float32, bfloat16, float16 or int8; default: by device")
     job.add_argument("--threads", type=int, metavar="N", help="default: all cores but one")
     job.add_argument("--runs", type=Path, default=home, metavar="DIR", help="where runs are kept; default: %(default)s")
     reading = job.add_argument_group("how the file is read, where the app finds it wrongly")

@@ -4,8 +4,7 @@ import copy
 import hashlib
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,14 @@ import numpy as np
 
 from core.errors import BadInput, is_out_of_memory
 from core.files import load_json
-from core.tokens import Tokens, length_batches
+from core.int8 import Int8Network, check_int8
+from core.shape import Shape
+from core.tokens import Tokens, length_batches, length_packs
 
 EMBEDDED = "all-MiniLM-L6-v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 POOLINGS = ("mean", "first")
-PRECISIONS = ("float32", "bfloat16", "float16")
-SPLITTABLE = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet")  # MiniLM is a bert
+PRECISIONS = ("float32", "bfloat16", "float16", "int8")
 _ALIASES = {EMBEDDED, f"sentence-transformers/{EMBEDDED}"}
 _HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
@@ -46,10 +46,14 @@ def default_precision(device: str) -> str:
     return "float16" if device == "mps" else "float32"
 
 
-def check_precision(precision: str) -> str:
-    """Return the precision if there is such a one; refuse in words otherwise."""
+def check_precision(precision: str, encoder: str = EMBEDDED, device: str = "cpu") -> str:
+    """Return the precision if it can be had for this encoder on this device; refuse in words otherwise."""
     if precision not in PRECISIONS:
         raise BadInput(f"The precision must be one of {', '.join(PRECISIONS)}; you gave {precision}.")
+    if precision == "int8":
+        if encoder != EMBEDDED or device != "cpu":
+            raise BadInput(f"Precision int8 is there for {EMBEDDED} on a CPU only.")
+        check_int8()
     return precision
 
 
@@ -94,34 +98,6 @@ def _check_folder(folder: Path) -> None:
         raise BadInput(f"The folder “{folder}” holds no model: there is no config.json in it.")
     if not any(folder.glob("*.safetensors")):
         raise BadInput(f"The folder “{folder}” has no .safetensors weights, and other kinds are not loaded.")
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A transformer's size, read from its config.json before any weights are."""
-
-    kind: str
-    layers: int
-    width: int
-    inner: int
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> "Shape":
-        """Read the shape; DistilBERT has words of its own for it."""
-        width = int(config.get("hidden_size") or config.get("dim") or 768)
-        layers = int(config.get("num_hidden_layers") or config.get("n_layers") or 12)
-        inner = int(config.get("intermediate_size") or config.get("hidden_dim") or 4 * width)
-        return cls(str(config.get("model_type", "")), layers, width, inner)
-
-    @property
-    def splits(self) -> bool:
-        """Say whether the layers can be entered one by one; any other architecture learns as a whole."""
-        return self.kind in SPLITTABLE
-
-    @property
-    def products(self) -> int:
-        """Multiplications per token in the linear maps of one layer."""
-        return 4 * self.width**2 + 2 * self.width * self.inner
 
 
 def read_shape(name: str) -> Shape:
@@ -179,7 +155,20 @@ class Encoder:
         self.weights_digest  # noqa: B018 - refuse damaged weights before they are loaded
         options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
         model = AutoModel.from_pretrained(self.folder, **options).eval()
-        return model.to(self.device, getattr(torch, self.precision))
+        return model.to(self.device, getattr(torch, "float32" if self.precision == "int8" else self.precision))
+
+    @cached_property
+    def trunk(self) -> Any:
+        """The network as something that reads packed texts."""
+        from core.nn.trunk import Trunk
+
+        return Trunk(self.model, depth=0).eval()
+
+    @cached_property
+    def _int8(self) -> Int8Network:
+        import torch
+
+        return Int8Network(torch.get_num_threads())
 
     def trainable_model(self) -> Any:
         """Return a copy that may learn, in full precision; what is encoded here later is not changed by it."""
@@ -214,36 +203,45 @@ class Encoder:
 
         In order of length the first half would take most of the time, and the time left would be told wrongly.
         """
-        batches = list(length_batches(tokens.lengths, TOKENS_PER_BATCH[self.device]))
+        cut = length_packs if self.shape.splits and self.precision != "int8" else length_batches
+        batches = list(cut(tokens.lengths, TOKENS_PER_BATCH[self.device]))
         rest = np.random.default_rng(0).permutation(len(batches))
         waiting = deque([*batches[:1], *(batches[place] for place in rest if place)])
         while waiting:
             rows = waiting.popleft()
-            ids = tokens.matrix(rows)
+            size = int(tokens.lengths[rows].sum())
             try:
-                if ids.size > self.most_tokens and len(rows) > 1:
+                if size > self.most_tokens and len(rows) > 1:
                     raise MemoryError  # a batch of this size did not fit before
-                vectors = self.forward(ids, pooling)
+                vectors = self.forward(tokens.taken(rows), pooling)
             except (MemoryError, RuntimeError) as fault:
                 if len(rows) == 1 or not is_out_of_memory(fault):
                     raise
-                self.most_tokens = min(self.most_tokens, ids.size // 2)
+                self.most_tokens = min(self.most_tokens, size // 2)
                 waiting.extendleft([rows[len(rows) // 2 :], rows[: len(rows) // 2]])
                 continue
             yield rows, vectors
 
-    def forward(self, ids: np.ndarray, pooling: str) -> np.ndarray:
-        """Encode texts of one length. Nothing is padded, so attention needs no mask."""
+    def forward(self, tokens: Tokens, pooling: str) -> np.ndarray:
+        """Encode one batch.
+
+        A text's vector does not depend on its company, to the last bit: it is the same whether the whole corpus, a
+        changed row or the rest of a stopped run is encoded. Nothing is padded or masked, and a batch so small that
+        its products would be cut up among threads in another way is filled up by repeating its texts.
+        """
         import torch
 
-        rows, length = ids.shape
-        least = -(-_LEAST_TOKENS // length)
-        if rows < least:
-            ids = np.resize(ids, (least, length))
+        from core.nn.packing import Pack
+
+        count = len(tokens)
+        if self.precision == "int8":
+            return self._int8.pooled(tokens.ids.reshape(count, -1).astype(np.int64), pooling)
+        if (size := int(tokens.lengths.sum())) < _LEAST_TOKENS:
+            tokens = tokens.taken(np.tile(np.arange(count), -(-_LEAST_TOKENS // max(size, 1))))
+        pack = Pack(tokens.lengths)
+        ids = torch.from_numpy(tokens.flat(pack.order).astype(np.int64)).to(self.device)
         with torch.inference_mode():
-            states = self.model(input_ids=torch.from_numpy(ids.astype(np.int64)).to(self.device)).last_hidden_state
-            pooled = states[:, 0] if pooling == "first" else states.float().mean(1)
-            return pooled[:rows].float().cpu().numpy()
+            return pack.pooled(self.trunk(ids, pack), pooling)[:count].cpu().numpy()
 
 
 def load_encoder(name: str, device: str, token_limit: int, precision: str) -> Encoder:

@@ -8,7 +8,9 @@ from functools import lru_cache
 import numpy as np
 
 from core.bench import Bench
-from core.encoder import Shape, load_encoder, read_shape
+from core.encoder import load_encoder, read_shape
+from core.shape import Shape
+from core.tokens import Tokens
 
 PROGRAM = 800e6  # bytes that the program with all of its libraries takes before it does anything
 _SAMPLE = 1_500
@@ -128,8 +130,9 @@ def measure_pace(name: str, device: str, token_limit: int, precision: str, threa
         encoder = load_encoder(name, device, token_limit, precision)
         _, loading = _timed(lambda: encoder.model)
         shape, size = encoder.shape, 16
-        ids = np.random.default_rng(0).integers(1_000, 1_100, (_MICRO_TOKENS // size, size))
-        forward = _seconds(lambda: encoder.forward(ids, "mean")) / (ids.size * shape.layers * shape.products)
+        ids = np.random.default_rng(0).integers(10, 100, (_MICRO_TOKENS // size, size))
+        tokens = Tokens.from_lists(ids.tolist())
+        forward = _seconds(lambda: encoder.forward(tokens, "mean")) / (ids.size * shape.layers * shape.products)
         depth = min(2, shape.layers) if shape.splits else shape.layers
         trunk = Trunk(encoder.trainable_model(), depth).to(device)
         pack = Pack(np.full(len(ids), size))

@@ -46,12 +46,6 @@ class Tokens:
         """How many tokens each text has."""
         return np.diff(self.offsets)
 
-    def matrix(self, rows: np.ndarray) -> np.ndarray:
-        """Return the ids of some texts of equal length, one text a row."""
-        starts, lengths = self.offsets[rows], self.lengths[rows]
-        assert (lengths == lengths[0]).all()
-        return self.ids[starts[:, None] + np.arange(lengths[0])]
-
     def taken(self, rows: np.ndarray) -> "Tokens":
         """Return the tokens of some texts, in the order given."""
         return Tokens(self.flat(rows), np.concatenate([[0], np.cumsum(self.lengths[rows])]))
@@ -90,12 +84,7 @@ def flat_places(offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def length_batches(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Cut rows into batches of one length each and at most ``budget`` tokens, longest first.
-
-    A text's vector then does not depend on its company, to the last bit: it is the same whether the whole corpus, a
-    changed row or the rest of a stopped run is encoded. Padding and masks would change its last digits, and so would
-    a batch so small that the product is cut up among threads in another way; those are filled up by repeating rows.
-    """
+    """Cut rows into batches of one length each and at most ``budget`` tokens, longest first."""
     order = np.argsort(-lengths, kind="stable")
     ordered = lengths[order]
     start = 0

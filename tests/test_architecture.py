@@ -11,9 +11,10 @@ CORE = sorted((ROOT / "core").rglob("*.py"))
 PAGES = sorted((ROOT / "pages").rglob("*.py"))
 LAYERS = [
     ["core", "core.errors", "core.events", "core.files"],
-    ["core.work", "core.table", "core.clustering", "core.tokens", "core.vectors"],
+    ["core.work", "core.table", "core.clustering", "core.tokens", "core.vectors", "core.shape", "core.int8"],
+    ["core.nn"],
     ["core.corpus", "core.encoder", "core.export"],
-    ["core.steps", "core.nn"],
+    ["core.steps"],
     ["core.bench"],
     ["core.forecast"],
     ["core.methods"],

@@ -6,10 +6,10 @@ from typing import Any, ClassVar, get_type_hints
 
 from core.bench import Bench
 from core.clustering import Clustering
-from core.encoder import Shape
 from core.errors import BadInput
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
+from core.shape import Shape
 from core.steps.partition import PARTITIONS
 from core.work import Work
 

@@ -1,7 +1,7 @@
 """How many layers learn: what a person asks for becomes a number, with its reason in words."""
 
-from core.encoder import SPLITTABLE, Shape
 from core.errors import BadInput
+from core.shape import SPLITTABLE, Shape
 
 DEPTHS = ("auto", "0", "1", "2", "3", "4", "6", "8", "12", "all")
 CPU_BUDGET = 5e13  # multiplications: about fifteen minutes on two cores of a laptop

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class Pack:
@@ -40,13 +40,19 @@ class Pack:
         return lying[torch.from_numpy(back).to(lying.device)]
 
 
-def attend(
-    pack: Pack, query: Tensor, key: Tensor, value: Tensor, heads: int, drop: float, bias: dict[int, Tensor]
-) -> Tensor:
-    """Let every text attend to itself. ``bias`` holds, for architectures that have one, a bias for each length."""
+def attend(pack: Pack, joined: Tensor, heads: int, drop: float, bias: dict[int, Tensor]) -> Tensor:
+    """Let every text attend to itself; ``joined`` holds query, key and value side by side.
+
+    ``bias`` holds, for architectures that have one, a bias for each length.
+    """
     found = []
-    for (count, size), *qkv in zip(pack.groups, *map(pack.blocks, (query, key, value)), strict=True):
-        q, k, v = (part.view(count, size, heads, -1).transpose(1, 2) for part in qkv)
+    for (count, size), block in zip(pack.groups, pack.blocks(joined), strict=True):
+        q, k, v = block.view(count, size, 3, heads, -1).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.get(size), dropout_p=drop)
         found.append(mixed.transpose(1, 2).reshape(count * size, -1))
     return torch.cat(found)
+
+
+def together(states: Tensor, *maps: nn.Linear) -> Tensor:
+    """Apply several linear maps at once: one large product is faster than three small ones."""
+    return F.linear(states, torch.cat([map.weight for map in maps]), torch.cat([map.bias for map in maps]))

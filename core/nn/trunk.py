@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.encoder import SPLITTABLE, Shape
-from core.nn.packing import Pack, attend
+from core.nn.packing import Pack, attend, together
+from core.shape import SPLITTABLE, Shape
 
 
 def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
@@ -20,7 +20,8 @@ def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
 def _bert_layer(layer: Any, states: Tensor, pack: Pack, bias: dict[int, Tensor]) -> Tensor:
     own = layer.attention.self
     drop = own.dropout.p if own.training else 0.0
-    found = attend(pack, own.query(states), own.key(states), own.value(states), own.num_attention_heads, drop, bias)
+    joined = together(states, own.query, own.key, own.value)
+    found = attend(pack, joined, own.num_attention_heads, drop, bias)
     states = layer.attention.output(found, states)
     return layer.output(layer.intermediate(states), states)
 
@@ -28,7 +29,7 @@ def _bert_layer(layer: Any, states: Tensor, pack: Pack, bias: dict[int, Tensor])
 def _distilbert_layer(layer: Any, states: Tensor, pack: Pack, bias: dict[int, Tensor]) -> Tensor:
     own = layer.attention
     drop = own.dropout.p if own.training else 0.0
-    found = attend(pack, own.q_lin(states), own.k_lin(states), own.v_lin(states), own.n_heads, drop, bias)
+    found = attend(pack, together(states, own.q_lin, own.k_lin, own.v_lin), own.n_heads, drop, bias)
     states = layer.sa_layer_norm(own.out_lin(found) + states)
     return layer.output_layer_norm(layer.ffn.ff_chunk(states) + states)
 
@@ -36,7 +37,7 @@ def _distilbert_layer(layer: Any, states: Tensor, pack: Pack, bias: dict[int, Te
 def _mpnet_layer(layer: Any, states: Tensor, pack: Pack, bias: dict[int, Tensor]) -> Tensor:
     own = layer.attention.attn
     drop = own.dropout.p if own.training else 0.0
-    found = attend(pack, own.q(states), own.k(states), own.v(states), own.num_attention_heads, drop, bias)
+    found = attend(pack, together(states, own.q, own.k, own.v), own.num_attention_heads, drop, bias)
     states = layer.attention.LayerNorm(layer.attention.dropout(own.o(found)) + states)
     return layer.output(layer.intermediate(states), states)
 
@@ -110,6 +111,8 @@ class Trunk(nn.Module):
 
     def _whole(self, ids: Tensor, pack: Pack) -> Tensor:
         """Pad, run and unpack: for architectures whose layers are not ours to enter."""
+        if len(pack.groups) == 1:
+            return self.model(input_ids=ids.view(pack.groups[0])).last_hidden_state.flatten(0, 1)
         longest = int(pack.lengths[0])
         mask = torch.from_numpy(np.arange(longest) < pack.lengths[:, None]).to(ids.device)
         padded = torch.zeros(mask.shape, dtype=torch.long, device=ids.device)

@@ -124,7 +124,7 @@ def resolve(
         device=device,
         threads=threads or default_threads(),
         token_limit=token_limit,
-        precision=check_precision(precision or default_precision(device)) if deep else "float32",
+        precision=check_precision(precision or default_precision(device), encoder, device) if deep else "float32",
         map_sample=MAP_SAMPLE,
         versions=_versions(),
         reasons=reasons,

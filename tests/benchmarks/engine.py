@@ -6,8 +6,7 @@ Every row compares two ways of doing the same thing in this one process, one aft
 import os
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,8 @@ from core.bench import Bench
 from core.encoder import EMBEDDED, find_folder
 from core.steps.projector import Projector
 from core.table import read_table
-from core.work import T, Work
+from tests.benchmarks.steps import compare_steps, measure_memory
+from tests.benchmarks.timing import drained, matmul_peak, timed
 
 TOKEN_LIMIT = 256
 WEIGHTS_PER_TOKEN = 6 * (4 * 384 * 384 + 2 * 384 * 1536)  # multiplications per token in the layers' linear maps
@@ -32,32 +32,22 @@ def main() -> None:
     torch.set_num_threads(threads)
     peak = matmul_peak()
     print(f"torch {torch.__version__}, {threads} threads, matmul peak {peak / 1e9:.0f} GFLOP/s, float32")
-    for name in ("stackoverflow", "bbc_news"):
-        texts = read_table((Path(folder) / f"{name}.csv").read_bytes(), f"{name}.csv").frame["text"].to_list()
-        compare_encoding(name, texts, peak)
+    asked = set(sys.argv[1:]) or {"steps", "memory", "stackoverflow", "bbc_news"}
+    titles = column(Path(folder) / "stackoverflow.csv", "text")
+    if "steps" in asked:
+        pairs = Path(folder) / "stackoverflow_contextual20.csv"
+        compare_steps([column(pairs, name) for name in ("text", "text1", "text2")])
+    if "memory" in asked:
+        measure_memory(titles)
+    if "stackoverflow" in asked:
+        compare_encoding("stackoverflow", titles, peak)
+    if "bbc_news" in asked:
+        compare_encoding("bbc_news", column(Path(folder) / "bbc_news.csv", "text"), peak)
 
 
-def matmul_peak() -> float:
-    """Measure a plain large matrix product, in floating-point operations a second."""
-    left, right = torch.randn(2_048, 2_048), torch.randn(2_048, 2_048)
-    best = min(timed(lambda: left @ right)[1] for _ in range(10))
-    return 2 * 2_048**3 / best
-
-
-def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """Return a result and the seconds it took."""
-    began = time.perf_counter()
-    result = work()
-    return result, time.perf_counter() - began
-
-
-def drained(work: Work[T]) -> T:
-    """Run a generator to its end and return its result."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return end.value
+def column(path: Path, name: str) -> list[str]:
+    """Read one column of a table."""
+    return read_table(path.read_bytes(), path.name).frame[name].to_list()
 
 
 def compare_encoding(name: str, texts: list[str], peak: float) -> None:
@@ -72,6 +62,7 @@ def compare_encoding(name: str, texts: list[str], peak: float) -> None:
         drained(Bench(texts[:64], 0, EMBEDDED, "cpu", TOKEN_LIMIT, "float32", Path(cache), Projector()).encode("mean"))
         ours, first = timed(lambda: drained(bench.encode("mean")))
         _, again = timed(lambda: drained(bench.encode("mean")))
+        rough, quick = timed(lambda: drained(replace(bench, precision="int8").encode("mean")))
     theirs, other = timed(lambda: theirs_model.encode(texts, convert_to_numpy=True))
     lengths = [len(ids) for ids in theirs_model.tokenizer(texts, truncation=True, max_length=TOKEN_LIMIT)["input_ids"]]
     share = 2 * WEIGHTS_PER_TOKEN * sum(lengths) / first / peak
@@ -80,6 +71,18 @@ def compare_encoding(name: str, texts: list[str], peak: float) -> None:
     print(f"  encode: ours {first:.1f} s, sentence-transformers {other:.1f} s, ratio {other / first:.2f}")
     print(f"  lowest cosine {cosine.min():.6f}, share of matmul peak {share:.2f}")
     print(f"  encode again: {again:.2f} s, ratio {first / again:.0f}")
+    near = (ours * rough).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(rough, axis=1)
+    same = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(*map(neighbours, (ours, rough)), strict=True)])
+    print(f"  int8: {quick:.1f} s, ratio to sentence-transformers {other / quick:.2f}, lowest cosine {near.min():.4f},")
+    print(f"        {same:.1%} of the ten nearest neighbours unchanged")
+
+
+def neighbours(vectors: np.ndarray, sample: int = 2_000) -> np.ndarray:
+    """Return the ten nearest texts by cosine of every text of a sample."""
+    unit = vectors[:sample] / np.linalg.norm(vectors[:sample], axis=1, keepdims=True)
+    alike = unit @ unit.T
+    np.fill_diagonal(alike, -2)
+    return np.argsort(-alike, axis=1)[:, :10]
 
 
 if __name__ == "__main__":

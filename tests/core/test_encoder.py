@@ -13,6 +13,7 @@ from core.encoder import EMBEDDED, Encoder, check_encoder, check_precision, find
 from core.errors import BadInput
 from core.events import Note, Progress
 from core.steps.projector import Projector
+from core.tokens import Tokens
 
 TEXTS = ["My parcel never came.", "a", "The quick brown fox " * 100, "Où est ma commande ?", "My parcel never came."]
 
@@ -45,7 +46,7 @@ def test_vectors_equal_those_of_sentence_transformers(tmp_path: Path) -> None:
 
 def test_a_second_time_nothing_is_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = encoded(bench_of(TEXTS, tmp_path))
-    monkeypatch.setattr(Encoder, "_forward", lambda *_: pytest.fail("encoded again"))
+    monkeypatch.setattr(Encoder, "forward", lambda *_: pytest.fail("encoded again"))
     second, _ = encoded(bench_of(TEXTS, tmp_path))
     np.testing.assert_array_equal(first, second)
 
@@ -54,13 +55,13 @@ def test_equal_texts_are_encoded_once_and_a_changed_row_alone_is_encoded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    original = Encoder._forward
+    original = Encoder.forward
 
-    def counted(self: Encoder, ids: np.ndarray, pooling: str) -> np.ndarray:
-        seen.append(len(ids))
-        return original(self, ids, pooling)
+    def counted(self: Encoder, tokens: Tokens, pooling: str) -> np.ndarray:
+        seen.append(len(tokens))
+        return original(self, tokens, pooling)
 
-    monkeypatch.setattr(Encoder, "_forward", counted)
+    monkeypatch.setattr(Encoder, "forward", counted)
     first, _ = encoded(bench_of(TEXTS, tmp_path))
     assert sum(seen) == 4
     seen.clear()
@@ -77,7 +78,7 @@ def test_a_run_that_is_stopped_keeps_what_it_encoded(tmp_path: Path, monkeypatch
             break
     work.close()
     seen: list[int] = []
-    monkeypatch.setattr(Encoder, "_forward", lambda self, ids, *_: seen.append(len(ids)) or np.zeros((len(ids), 384)))
+    monkeypatch.setattr(Encoder, "forward", lambda self, ids, *_: seen.append(len(ids)) or np.zeros((len(ids), 384)))
     encoded(bench_of(TEXTS, tmp_path))
     assert sum(seen) == 3
 
@@ -101,6 +102,47 @@ def test_a_text_has_the_same_vector_in_any_company(tmp_path: Path) -> None:
     whole, _ = encoded(bench_of(texts, tmp_path / "whole"))
     some, _ = encoded(bench_of(texts[3:6], tmp_path / "some"))
     np.testing.assert_array_equal(whole[3:6], some)
+
+
+def test_out_of_memory_halves_the_batch_and_says_so_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"{text} {i}" for i, text in enumerate(TEXTS * 8)]
+    roomy, _ = encoded(bench_of(texts, tmp_path / "roomy"))
+    original = Encoder.forward
+
+    def scarce(self: Encoder, tokens: Tokens, pooling: str) -> np.ndarray:
+        if tokens.lengths.sum() > 300:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+        return original(self, tokens, pooling)
+
+    monkeypatch.setattr(Encoder, "forward", scarce)
+    core.encoder._loaded.cache_clear()
+    work, notes = bench_of(texts, tmp_path / "scarce").encode("mean"), []
+    while True:
+        try:
+            event = next(work)
+            notes += [event.text] if isinstance(event, Note) and "Memory" in event.text else []
+        except StopIteration as end:
+            np.testing.assert_array_equal(end.value, roomy)
+            break
+    core.encoder._loaded.cache_clear()
+    assert len(notes) == 1 and "tokens at a time" in notes[0]
+
+
+def test_int8_is_close_enough_and_offered_for_the_embedded_encoder_alone(tmp_path: Path) -> None:
+    texts = [f"{text} {i}" for i, text in enumerate(TEXTS * 4)]
+    full, _ = encoded(bench_of(texts, tmp_path))
+    rough, _ = encoded(bench_of(texts, tmp_path, precision=check_precision("int8")))
+    cosine = (full * rough).sum(1) / np.linalg.norm(full, axis=1) / np.linalg.norm(rough, axis=1)
+    assert 0.99 < cosine.min() and not np.array_equal(full, rough)
+    for encoder, device in (("some/other", "cpu"), (EMBEDDED, "cuda")):
+        with pytest.raises(BadInput, match="on a CPU only"):
+            check_precision("int8", encoder, device)
+
+
+def test_int8_that_is_not_installed_is_refused_with_the_line_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(BadInput, match="pip install onnxruntime"):
+        check_precision("int8")
 
 
 def test_the_first_token_is_another_vector_than_the_mean(tmp_path: Path) -> None:

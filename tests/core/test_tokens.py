@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.tokens import Tokens, length_batches, text_digest
+from core.tokens import Tokens, length_batches, length_packs, text_digest
 from core.vectors import VectorCache, prune
 
 LISTS = st.lists(st.lists(st.integers(1, 30_000), max_size=9), max_size=12)
@@ -30,11 +30,6 @@ def test_ragged_tokens_are_the_lists_they_came_from(lists: list[list[int]], rand
             assert (digests[left] == digests[right]) == (lists[left] == lists[right])
 
 
-def test_texts_of_one_length_are_a_matrix() -> None:
-    tokens = Tokens.from_lists([[5, 6], [8], [9, 9]])
-    assert tokens.matrix(np.array([2, 0])).tolist() == [[9, 9], [5, 6]]
-
-
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=200), st.integers(1, 500))
 def test_batches_hold_every_row_once_and_keep_to_the_budget(lengths: list[int], budget: int) -> None:
@@ -43,6 +38,9 @@ def test_batches_hold_every_row_once_and_keep_to_the_budget(lengths: list[int], 
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
     assert all(len(rows) == 1 or sizes[rows].sum() <= budget for rows in batches)
     assert all(len(set(sizes[rows])) == 1 for rows in batches)
+    packs = list(length_packs(sizes, budget))
+    assert sorted(np.concatenate(packs).tolist()) == list(range(len(lengths))) and len(packs) <= len(batches)
+    assert all(len(rows) == 1 or sizes[rows].sum() <= budget for rows in packs)
 
 
 def test_tokens_come_back_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -12,10 +12,13 @@ import psutil
 import pytest
 
 from core.corpus import Corpus
+from core.methods import find_method
 from core.methods.bow import Bow
+from core.runs.config import resolve
 from core.runs.store import Run, Store
-from core.worker import Worker
-from tests.conftest import make_config
+from core.steps.projector import Projector
+from core.worker import Worker, drive
+from tests.conftest import make_config, obvious_table
 
 
 @pytest.fixture
@@ -129,7 +132,8 @@ EXIT = """
 import sys, time
 from pathlib import Path
 from core.runs.store import Store
-from core.worker import Worker
+from core.steps.projector import Projector
+from core.worker import Worker, drive
 store = Store(Path(sys.argv[1]))
 worker = Worker(store)
 worker.start(sys.argv[2])
@@ -152,3 +156,36 @@ def test_closing_takes_no_more_runs(store: Store, run: Run) -> None:
 
     with pytest.raises(BadInput, match="shutting down"):
         worker.start(run.id)
+
+
+def _latin_encoder(folder: Path) -> None:
+    """Build a tiny encoder whose tokenizer knows Latin letters only and drops all others without a word."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    known = ["[PAD]", "[CLS]", "[SEP]", *"abcdefghijklmnopqrstuvwxyz"]
+    letters = {letter: place for place, letter in enumerate(known)}
+    tokenizer = Tokenizer(models.BPE(vocab=letters, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]")
+    fast.save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(vocab_size=len(letters), **sizes)).save_pretrained(folder)
+
+
+def test_a_text_of_which_no_token_is_left_is_left_out_with_its_reason(
+    store: Store, projector: Projector, tmp_path: Path
+) -> None:
+    _latin_encoder(tmp_path / "latin")
+    table = obvious_table()
+    table.loc[[3, 7], "text"] = ["Привет мир", "日本語"]
+    corpus = Corpus(table, "text", "group")
+    built = find_method("embed").from_knobs({"clusters": 3})
+    config = resolve(corpus, built, file="t.csv", file_sha256="0" * 64, reading={}, encoder=str(tmp_path / "latin"))
+    run = store.create(config, corpus)
+    assert drive(run, projector, lambda: False) == "finished", run.story().traceback
+    labelled = run.labelled()
+    assert list(labelled["cluster_name"][[3, 7]]) == ["left out: nothing the encoder can read"] * 2
+    assert list(labelled["cluster"][[3, 7]]) == ["", ""] and (labelled["cluster"] != "").sum() == len(table) - 2
+    assert run.corpus().left_out == {"nothing the encoder can read": 2}
