@@ -5,7 +5,7 @@ PYTHON ?= $(shell for candidate in python3.14 python3.13 python3.12 python3.11 p
 	&& echo $$candidate && break; done)
 BIN := .venv/bin
 
-.PHONY: run test check bench-engine clean
+.PHONY: run test check bench-engine gpu-check clean
 
 run: .venv/app-ready
 	$(BIN)/python -m streamlit run app.py
@@ -22,6 +22,10 @@ check: .venv/test-ready
 # Measurements, printed as ratios; needs TOPICSCOPE_DATA and a machine that does nothing else.
 bench-engine: .venv/test-ready
 	$(BIN)/python -m tests.benchmarks.engine
+
+# A short training on CUDA or MPS, compared with the CPU; for people who have one.
+gpu-check: .venv/test-ready
+	$(BIN)/python -m tests.benchmarks.gpu_check
 
 .venv/app-ready: requirements.txt
 	@test -n "$(PYTHON)" || { echo "Topicscope needs Python 3.11 to 3.14 with venv; none was found."; exit 1; }

@@ -1,17 +1,23 @@
 """The bench: everything a method may use. It holds no label column, so no label can leak into training."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.encoder import Encoder, load_encoder
+from core.encoder import TOKENS_PER_BATCH, Encoder, load_encoder
 from core.events import Note, Progress, StageStarted
 from core.steps.projector import Projector
 from core.tokens import Tokens, text_digest
 from core.vectors import VectorCache, prune
 from core.work import Work
+
+if TYPE_CHECKING:  # torch is loaded by those who train
+    from core.nn.training import Source
+    from core.nn.trunk import Trunk
 
 _TOKENISED_AT_ONCE = 5_000
 
@@ -28,6 +34,7 @@ class Bench:
     precision: str
     cache: Path
     projector: Projector
+    views: tuple[Sequence[str], ...] = ()
 
     def load(self) -> Encoder:
         """Return the encoder, loaded once."""
@@ -38,16 +45,17 @@ class Bench:
         name = f"{encoder.weights_digest[:16]}-{pooling}-{self.precision}-{self.device}"
         return VectorCache(self.cache / "vectors" / name)
 
-    def tokenise(self, encoder: Encoder) -> Work[Tokens]:
-        """Tokenise all texts, or read the tokens if the same texts were tokenised before."""
-        digest = text_digest(self.texts, f"{encoder.tokenizer_digest} {encoder.token_limit}")
+    def tokenise(self, encoder: Encoder, texts: Sequence[str] | None = None) -> Work[Tokens]:
+        """Tokenise all texts (or others), or read the tokens if the same texts were tokenised before."""
+        texts = self.texts if texts is None else texts
+        digest = text_digest(texts, f"{encoder.tokenizer_digest} {encoder.token_limit}")
         folder = self.cache / "tokens" / digest
         if (tokens := Tokens.load(folder)) is not None:
             return tokens
         parts: list[Tokens] = []
         cut = 0
-        for start in range(0, len(self.texts), _TOKENISED_AT_ONCE):
-            part, longer = encoder.tokens(self.texts[start : start + _TOKENISED_AT_ONCE])
+        for start in range(0, len(texts), _TOKENISED_AT_ONCE):
+            part, longer = encoder.tokens(texts[start : start + _TOKENISED_AT_ONCE])
             parts.append(part)
             cut += longer
             yield None
@@ -95,3 +103,26 @@ class Bench:
                 prune(self.cache)
         assert vectors is not None
         return vectors[inverse]
+
+    def prepare(self, trunk: "Trunk", views: Sequence[Sequence[str]], stage: str) -> Work["Source"]:
+        """Make all views ready for training: as tokens or, where layers are frozen, as what enters the learning ones.
+
+        View ``v`` of text ``i`` is row ``v * len(texts) + i`` of the result.
+        """
+        from core.nn.prefix import fits, keep_prefix
+
+        encoder = self.load()
+        parts = []
+        for view in views:
+            parts.append((yield from self.tokenise(encoder, view)))
+        tokens = Tokens.joined(parts)
+        if trunk.start and fits(self.cache, len(tokens.ids), trunk.shape.width):
+            everything = hashlib.sha256(tokens.digests().tobytes()).hexdigest()[:24]
+            name = f"{encoder.weights_digest[:16]}-{trunk.start}-{self.precision}-{everything}"
+            folder, budget = self.cache / "prefix" / name, TOKENS_PER_BATCH[self.device]
+            return (yield from keep_prefix(trunk, tokens, budget, folder, self.device, self.precision, stage))
+        yield StageStarted(stage)
+        if trunk.start:
+            yield Note("The frozen layers run along in every step: what they give is too large to be kept here.")
+        yield Progress(stage, 1, 1)
+        return tokens

@@ -1,6 +1,7 @@
 """The result of a method: who belongs where, how surely, and how new rows would be placed."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,13 +15,15 @@ class Clustering:
     """Labels with the soft assignment they follow from: ``labels == soft.argmax(1)`` wherever labels are not -1.
 
     ``vectors`` are what was partitioned (normalised if so asked). ``centres`` are in their space; a partition
-    found elsewhere (after UMAP) has none and places new rows by their neighbours.
+    found elsewhere (after UMAP) has none and places new rows by their neighbours. ``beside`` holds what else a method
+    found, such as the soft assignment of a head of its own.
     """
 
     vectors: np.ndarray
     soft: np.ndarray
     labels: np.ndarray
     centres: np.ndarray | None = None
+    beside: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def from_soft(cls, vectors: np.ndarray, soft: np.ndarray, centres: np.ndarray | None = None) -> "Clustering":
@@ -93,3 +96,10 @@ def normalised(vectors: np.ndarray) -> np.ndarray:
     """Scale every row to length one; a zero row stays zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+
+
+def student_t(vectors: np.ndarray, centres: np.ndarray, alpha: float) -> np.ndarray:
+    """Return the papers' soft assignment q, which is flat by nature: for comparison, not for reading."""
+    logits = -(alpha + 1) / 2 * np.log1p(squared_distances(vectors, centres) / alpha)
+    weights = np.exp(logits - logits.max(1, keepdims=True))
+    return np.asarray(weights / weights.sum(1, keepdims=True), np.float32)

@@ -75,6 +75,15 @@ class Corpus:
         reasons = self.reasons[self.reasons != ""]
         return {str(reason): int(count) for reason, count in reasons.value_counts().items()}
 
+    def view(self, column: str) -> list[str]:
+        """Return another wording of the texts from another column; an empty cell is the text itself."""
+        if column not in self.table.columns:
+            raise BadInput(f"There is no column “{column}”; the table has {_listed(self.table.columns)}.")
+        if column == self.label:
+            raise BadInput(f"The column “{column}” holds the true labels, which no training may see.")
+        cells = self.table[column].iloc[self.used].to_list()
+        return [cell if cell.strip() else text for cell, text in zip(cells, self.texts, strict=True)]
+
     def truth(self) -> np.ndarray | None:
         """Return the true labels of the used rows, for measuring only; blank cells are blank texts."""
         if self.label is None:

@@ -16,6 +16,8 @@ PROGRAM = 800e6  # bytes that the program with all of its libraries takes before
 _SAMPLE = 1_500
 _KMEANS_ROUNDS = 45
 _MICRO_TOKENS = 1_024
+_PIECE_TOKENS = 16_384
+_ACTIVATIONS = 110  # bytes per token, layer and column while a step waits for its gradient
 _MICRO_SECONDS = 0.7
 
 
@@ -72,6 +74,23 @@ class Forecast:
         rounds = _KMEANS_ROUNDS * 10 * self.texts * clusters
         seconds = before + rounds * (self.pace.kmeans * columns + 1e-9)
         return Stage("cluster", seconds + 0.2, PROGRAM + self.weights() + 3 * held + 16 * self.texts * clusters)
+
+    def deep(self, depth: int, views: int, passes: float, batch: int) -> tuple[Stage, ...]:
+        """Make views, compute the frozen layers once, train, and encode anew: what every deep method does.
+
+        ``passes`` is how often the whole corpus goes through the learning layers, one view at a time.
+        """
+        frozen, share = self.shape.layers - depth, depth / self.shape.layers
+        held = PROGRAM + self.weights() * (2 + 3 * share) + self.vectors()
+        tokens = min(_PIECE_TOKENS, views * batch * self.tokens / max(self.texts, 1))
+        steps = held + tokens * depth * _ACTIVATIONS * self.shape.width
+        return (
+            self.encode(),
+            Stage("augment", 2 + self.texts / 4_000, held),
+            Stage("prepare", 1 + self.forward(frozen, views), held),
+            Stage("train", 2 + 1.1 * self.training(depth, 0, passes), steps),
+            Stage("represent", 0.5 + self.forward(depth), held + self.vectors()),
+        )
 
     def ending(self, sampled: int) -> tuple[Stage, Stage]:
         """Draw the map of a sample and describe the clusters, as every run does at its end."""

@@ -42,6 +42,7 @@ def execute(run: Run, projector: Projector) -> Work[None]:
 
 def prepare(config: RunConfig, corpus: Corpus, cache: Path, projector: Projector) -> tuple[Bench, Method]:
     """Lay out the bench and set the method up, refusing in words what cannot work."""
+    method = config.build_method()
     bench = Bench(
         corpus.texts,
         config.seed,
@@ -51,8 +52,8 @@ def prepare(config: RunConfig, corpus: Corpus, cache: Path, projector: Projector
         config.precision,
         cache,
         projector,
+        tuple(corpus.view(column) for column in method.reads()),
     )
-    method = config.build_method()
     method.check(bench)
     return bench, method
 

@@ -112,6 +112,11 @@ class Worker:
         with self._guard:
             return self._current == name or any(waiting == name for waiting, _ in self._waiting)
 
+    def is_idle(self) -> bool:
+        """Say whether nothing is at work or waiting, so that a measurement would be of the machine alone."""
+        with self._guard:
+            return self._current is None and not self._waiting
+
     def is_stopping(self, name: str) -> bool:
         """Say whether a stop was asked for and has not come about yet."""
         with self._guard:

@@ -12,6 +12,7 @@ from core.methods.base import Method
 from core.pipeline import prepare
 from core.runs.config import HIGHEST_SEED, TOKEN_LIMIT, resolve
 from core.runs.store import Run
+from pages.parts.estimate import draw_estimate
 from pages.parts.knobs import draw_knobs
 from pages.parts.progress import LIVE, draw_road, spoken_time, watch
 from pages.parts.services import (
@@ -132,9 +133,10 @@ def _draw_form(corpus: Corpus, folded: bool) -> None:
                 persist_state="session",
                 help="How many tokens of a text are read; a token is a word or a part of one.",
             )
+        settings = {"encoder": (encoder or EMBEDDED).strip(), "seed": int(seed), "token_limit": int(token_limit)}
         if st.button("Start", type="primary", icon=":material/play_arrow:"):
-            settings = {"encoder": (encoder or EMBEDDED).strip(), "seed": int(seed), "token_limit": int(token_limit)}
             _create(corpus, method, values, settings)
+        draw_estimate(corpus, method, values, settings)
 
 
 def _advice(method: type[Method]) -> str:

@@ -16,7 +16,7 @@ LAYERS = [
     ["core.corpus", "core.encoder", "core.export"],
     ["core.steps"],
     ["core.bench"],
-    ["core.forecast"],
+    ["core.forecast", "core.augment"],
     ["core.methods"],
     ["core.runs"],
     ["core.pipeline"],

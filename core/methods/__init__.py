@@ -4,9 +4,10 @@ from core.errors import BadInput
 from core.methods.base import Method
 from core.methods.bow import Bow
 from core.methods.embed import Embed
+from core.methods.sccl import Sccl
 from core.methods.tfidf import Tfidf
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Embed, Tfidf, Bow)}
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Embed, Sccl, Tfidf, Bow)}
 
 
 def find_method(name: str) -> type[Method]:

@@ -51,6 +51,12 @@ class Knob:
             value = float(value)
         if not self._is_kind(value):
             raise BadInput(f"{self.name} must be {self._expected()}; you gave {value!r}.")
+        if self.kind is str and not self.choices:
+            if len(value) > (self.high or 0):
+                raise BadInput(
+                    f"{self.name} must be a text of at most {self.high:g} characters; you gave {len(value)}."
+                )
+            return value
         if self.choices and value not in self.choices:
             raise BadInput(f"{self.name} must be one of {', '.join(self.choices)}; you gave {value}.")
         if (self.low is not None and not value >= self.low) or (self.high is not None and not value <= self.high):
@@ -113,6 +119,10 @@ class Method:
             raise BadInput("No row has a text that can be used.")
         if distinct < self.clusters:
             raise BadInput(f"There are {distinct:,} different texts and {self.clusters:,} clusters: ask for fewer.")
+
+    def reads(self) -> tuple[str, ...]:
+        """Name the columns beside the text that the method reads."""
+        return ()
 
     def settled(self, texts: Sequence[str], shape: Shape, device: str) -> tuple["Method", dict[str, str]]:
         """Replace every "auto" by a value when the run is created; return the reasons in words, by knob."""

@@ -1,6 +1,7 @@
 """The learner: a trunk with heads, its optimiser, and one step that every method takes the same way."""
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -163,14 +164,26 @@ class Learner:
 
     # Where it stands ----------------------------------------------------------------------------------------------
 
-    def checkpoint(self, stage: str, **values: Any) -> Checkpoint:
+    def sampled(self, rows: np.ndarray) -> np.ndarray:
+        """Return the vectors of some texts as the trunk sees them now."""
+        found = np.empty((len(rows), self.trunk.shape.width), np.float32)
+        for places, vectors in self.vectors(rows):
+            found[places] = vectors
+        return found
+
+    def checkpoint(
+        self,
+        stage: str,
+        more_values: Mapping[str, Any] = MappingProxyType({}),
+        more_arrays: Mapping[str, np.ndarray] = MappingProxyType({}),
+    ) -> Checkpoint:
         """Return everything needed to go on: what learns (shared weights once), the optimiser, the count of steps."""
         arrays = {name: value.detach().cpu().numpy().copy() for name, value in self._named.items()}
         for name, value in self._named.items():
             for part, tensor in self.optimiser.state.get(value, {}).items():
                 arrays[f"{part}:{name}"] = tensor.detach().cpu().numpy().copy()
         own = {"steps": self.steps, "piece_tokens": self.piece_tokens, "scaler": self._scaler.state_dict()}
-        return Checkpoint(stage, arrays, own | values)
+        return Checkpoint(stage, arrays | dict(more_arrays), own | dict(more_values))
 
     def restore(self, state: Checkpoint) -> None:
         """Go back (or on) to a checkpoint."""
@@ -180,7 +193,7 @@ class Learner:
         self.optimiser.state.clear()
         for key, array in state.arrays.items():
             part, _, name = key.partition(":")
-            if name:
+            if name in self._named:
                 # The fused optimiser counts steps on the device, in float32.
                 tensor = torch.from_numpy(np.array(array)).to(self.device)
                 self.optimiser.state[self._named[name]][part] = tensor.reshape(()) if part == "step" else tensor

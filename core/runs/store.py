@@ -186,12 +186,15 @@ class Run:
         for name in _ARRAYS:
             if (array := getattr(clustering, name)) is not None:
                 save_array(self.folder / "clustering" / f"{name}.npy", array)
+        for name, array in clustering.beside.items():
+            save_array(self.folder / "clustering" / f"beside-{name}.npy", array)
 
     def clustering(self) -> Clustering:
         """Open the clustering; arrays stay on the disk until they are used."""
         arrays = {name: self._array(f"clustering/{name}") for name in _ARRAYS if name != "centres"}
         centres = self.folder / "clustering" / "centres.npy"
-        return Clustering(**arrays, centres=self._array("clustering/centres") if centres.exists() else None)
+        kept = self._array("clustering/centres") if centres.exists() else None
+        return Clustering(arrays["vectors"], arrays["soft"], arrays["labels"], kept)
 
     def save_map(self, sample: np.ndarray, layouts: Mapping[str, np.ndarray]) -> None:
         """Keep the sample's row positions and, for each layout, the points of all used rows."""

@@ -16,6 +16,7 @@ from core.work import Work
 
 PARTITIONS = ("kmeans", "umap+kmeans")
 STARTS = 10
+_TRAINING_STARTS = 5
 _STAGE = "cluster"
 
 
@@ -27,21 +28,24 @@ def partition(
     normalise: bool,
     seed: int,
     projector: Projector,
+    start: np.ndarray | None = None,
     state: Checkpoint | None = None,
 ) -> Work[Clustering]:
     """Group vectors by k-means, or by UMAP to ``clusters`` + 1 dimensions (15 neighbours) and then k-means.
 
     Choose "kmeans" for speed and for centres that can be read; "umap+kmeans" where groups are uneven or bent,
-    which for most short texts is worth a few points of accuracy and a minute more.
+    which for most short texts is worth a few points of accuracy and a minute more. Centres that were learnt are
+    one of the ten starts; UMAP makes a space of its own, in which they mean nothing.
     """
     vectors = normalised(vectors) if normalise else np.asarray(vectors, np.float32)
     mapped = how == "umap+kmeans"
+    learnt = None if mapped or start is None else normalised(start) if normalise else np.asarray(start, np.float32)
     yield StageStarted(_STAGE, STARTS + mapped)
     space = vectors
     if mapped:
         space = yield from projector.project(vectors, layout="umap", dims=clusters + 1, seed=seed, neighbours=15)
         yield Progress(_STAGE, 1, STARTS + 1)
-    centres = yield from kmeans(space, clusters, seed, already=int(mapped), state=state)
+    centres = yield from kmeans(space, clusters, seed, already=int(mapped), learnt=learnt, state=state)
     soft = soft_assignment(space, centres)
     empty = ~vectors.any(axis=1)
     if empty.any():
@@ -66,10 +70,12 @@ def kmeans(
     clusters: int,
     seed: int,
     already: int = 0,
+    learnt: np.ndarray | None = None,
     state: Checkpoint | None = None,
 ) -> Work[np.ndarray]:
     """Return the centres of the best of ten k-means runs; may be stopped and resumed between them.
 
+    Learnt centres are the first start: where they are not the best, the others say so.
     One thread: scikit-learn adds up the threads' shares in the order they finish, and equal labels matter more here.
     """
     values: Mapping[str, Any] = state.values if state else {}
@@ -78,7 +84,8 @@ def kmeans(
     for start in range(begin, STARTS):
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct vectors than clusters: told in a note
-            model = KMeans(clusters, n_init=1, random_state=seed * 1_000 + start).fit(space)
+            init = "k-means++" if learnt is None or start else learnt
+            model = KMeans(clusters, init=init, n_init=1, random_state=seed * 1_000 + start).fit(space)
         if model.inertia_ < inertia:
             best, inertia = model.cluster_centers_, float(model.inertia_)
         assert best is not None
@@ -86,3 +93,18 @@ def kmeans(
         yield Progress(_STAGE, start + 1 + already, STARTS + already)
     assert best is not None
     return np.asarray(best, np.float32)
+
+
+def start_centres(vectors: np.ndarray, clusters: int, seed: int) -> Work[np.ndarray]:
+    """Return the centres a training starts from: k-means by direction, each centre the mean of its own raw vectors."""
+    unit = normalised(vectors)
+    best: KMeans | None = None
+    for start in range(_TRAINING_STARTS):
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = KMeans(clusters, n_init=1, random_state=seed * 1_000 + start).fit(unit)
+        best = model if best is None or model.inertia_ < best.inertia_ else best
+        yield None
+    assert best is not None
+    filled = [np.flatnonzero(best.labels_ == cluster) for cluster in range(clusters)]
+    return np.stack([vectors[rows].mean(0) if len(rows) else vectors.mean(0) for rows in filled])

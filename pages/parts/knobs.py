@@ -31,6 +31,8 @@ def _draw(method: type[Method], knob: Knob) -> Any:
     common: dict[str, Any] = {"help": knob.help, "key": f"knob-{method.name}-{knob.name}", "persist_state": "session"}
     if knob.choices:
         return st.selectbox(label, knob.choices, index=knob.choices.index(knob.default), **common)
+    if knob.kind is str:
+        return st.text_input(label, knob.default, max_chars=int(knob.high or 200), **common)
     if knob.kind is bool:
         return st.toggle(label, knob.default, **common)
     if knob.kind is int:

@@ -21,7 +21,7 @@ def bench_of(texts: list[str], cache: Path) -> Bench:
 
 def test_twice_the_texts_take_about_twice_the_time_and_more_memory() -> None:
     once, twice = Forecast(Pace(), 50_000, 1e6), Forecast(Pace(), 100_000, 2e6)
-    for method in METHODS.values():
+    for method in (METHODS[name] for name in ("embed", "tfidf", "bow")):
         small, large = method(clusters=20).plan(once), method(clusters=20).plan(twice)  # type: ignore[call-arg]
         assert 1.6 < sum(s.seconds for s in large) / sum(s.seconds for s in small) < 2.1
         assert all(big.memory > little.memory for little, big in zip(small, large, strict=True))

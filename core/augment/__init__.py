@@ -1,0 +1,8 @@
+"""The augmenters. A new one is a file in this folder and a name in the line below."""
+
+from core.augment.base import Augmenter
+from core.augment.charswap import CharSwap
+from core.augment.neighbour import Neighbour
+from core.augment.worddrop import WordDrop
+
+AUGMENTERS: dict[str, type[Augmenter]] = {kind.name: kind for kind in (Neighbour, WordDrop, CharSwap)}

@@ -1,0 +1,165 @@
+"""The guard: looks at a training from time to time, without any label, and says when to stop and what to keep."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import silhouette_score
+
+from core.clustering import normalised, squared_distances
+from core.events import Checkpoint
+
+SAMPLE = 2_000
+_ROUNDS = 10
+_FLAT = 0.005  # a silhouette so low says nothing
+_SICK = 0.5  # below this share of the first order, or of the clusters, training has gone wrong
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one look saw. ``before`` is the silhouette in the space before training, which collapse cannot flatter."""
+
+    step: int
+    clusters: int
+    entropy: float
+    changed: float
+    silhouette: float
+    before: float
+    intra: float
+    inter: float
+
+    def figures(self) -> dict[str, float]:
+        """Return what curves are drawn of."""
+        return {name: float(value) for name, value in asdict(self).items() if name != "step"}
+
+
+class Guard:
+    """Watches a fixed sample. Clusters are found anew from the last centres at every look, so ids stay comparable."""
+
+    def __init__(self, rows: int, clusters: int, seed: int, tolerance: float = 0.005, patience: int = 4) -> None:
+        """Choose the sample."""
+        self.tolerance, self.patience = tolerance, patience
+        self.sample = np.sort(np.random.default_rng(seed).permutation(rows)[:SAMPLE])
+        self.clusters = clusters
+        self.looks: list[Look] = []
+        self._before: np.ndarray | None = None
+        self._labels: np.ndarray | None = None
+        self._centres: np.ndarray | None = None
+
+    def look(self, step: int, vectors: np.ndarray, centres: np.ndarray | None = None) -> Look:
+        """Look at the sample's vectors; the first look is the space before training."""
+        space = normalised(vectors)
+        start = normalised(centres) if centres is not None else self._centres
+        assert start is not None
+        labels, self._centres = _lloyd(space, start)
+        if self._before is None:
+            self._before, self._labels = space, labels
+        sizes = np.bincount(labels, minlength=self.clusters)
+        shares = sizes[sizes > 0] / len(labels)
+        intra, inter = _distances(space, labels)
+        seen = Look(
+            step,
+            int((sizes > 0).sum()),
+            float(-(shares * np.log(shares)).sum() / np.log(max(self.clusters, 2))),
+            float((labels != self._labels).mean()),
+            _silhouette(space, labels),
+            _silhouette(self._before, labels),
+            intra,
+            inter,
+        )
+        self._labels = labels
+        self.looks.append(seen)
+        return seen
+
+    def raw_centres(self, vectors: np.ndarray) -> np.ndarray:
+        """Return where the clusters of the last look lie among the sample's vectors as they are."""
+        assert self._labels is not None
+        places = [np.flatnonzero(self._labels == cluster) for cluster in range(self.clusters)]
+        return np.stack([vectors[rows].mean(0) if len(rows) else vectors.mean(0) for rows in places])
+
+    def health(self, look: Look) -> float:
+        """Say how much of the first look's order is left: 1 at the start, near 0 when clusters fall together.
+
+        Neither part can be flattered by a space that shrinks to a few points: the silhouette is that of today's
+        clusters in the space before training, the entropy that of their sizes.
+        """
+        first = self.looks[0]
+        kept = look.before / first.before if first.before > _FLAT else 1.0
+        return float(np.clip(kept, 0, 1) * min(1.0, look.entropy / max(first.entropy, 1e-9)) ** 2)
+
+    def score(self, look: Look) -> float:
+        """Score a look without labels: how clear the clusters are now, times their health."""
+        return look.silhouette * self.health(look)
+
+    @property
+    def best(self) -> Look:
+        """The look whose clusters are kept: the last of those with the highest score."""
+        return max(self.looks, key=lambda look: (self.score(look), look.step))
+
+    @property
+    def verdict(self) -> str:
+        """Say "collapsed", "settled", "stalled", or nothing if training should go on."""
+        now, first = self.looks[-1], self.looks[0]
+        if self.health(now) < _SICK or now.clusters < _SICK * first.clusters:
+            return "collapsed"
+        since = [look for look in self.looks if look.step > self.best.step]
+        if len(self.looks) > 2 and now.changed <= self.tolerance:
+            return "settled"
+        return "stalled" if len(since) >= self.patience else ""
+
+    def sentence(self) -> tuple[str, str]:
+        """Say in words which checkpoint is kept and why, and whether that is a warning."""
+        best, now = self.best, self.looks[-1]
+        kept = f"Step {best.step} is kept: its clusters are the clearest that are still in order"
+        kept += f" (silhouette {best.silhouette:.3f}, {self.health(best):.0%} of the first order)."
+        if self.verdict == "collapsed":
+            told = f"The clusters began to fall together ({now.clusters} of {self.clusters} left at step {now.step}). "
+            return told + kept, "warning"
+        why = {"settled": f"Only {now.changed:.1%} of the texts changed cluster. ", "stalled": "It got no better. "}
+        return why.get(self.verdict, "") + kept, "info"
+
+    # Where it stands ----------------------------------------------------------------------------------------------
+
+    def values(self) -> dict[str, Any]:
+        """Return the looks as plain values, to go on from."""
+        return {"looks": [asdict(look) for look in self.looks]}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return labels, centres and the space before training, to go on from."""
+        assert self._before is not None and self._labels is not None and self._centres is not None
+        return {"guard.before": self._before, "guard.labels": self._labels, "guard.centres": self._centres}
+
+    def restore(self, state: Checkpoint) -> None:
+        """Go on where a checkpoint was made."""
+        self.looks = [Look(**look) for look in state.values["looks"]]
+        self._before, self._labels, self._centres = (
+            state.arrays[f"guard.{name}"] for name in ("before", "labels", "centres")
+        )
+
+
+def _lloyd(space: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    centres = centres.astype(np.float64).copy()
+    labels = squared_distances(space, centres).argmin(1)
+    for _ in range(_ROUNDS):
+        for cluster in np.unique(labels):
+            centres[cluster] = space[labels == cluster].mean(0)
+        new = squared_distances(space, centres).argmin(1)
+        if (new == labels).all():
+            break
+        labels = new
+    return labels, centres
+
+
+def _silhouette(space: np.ndarray, labels: np.ndarray) -> float:
+    return float(silhouette_score(space, labels)) if 1 < len(np.unique(labels)) < len(labels) else 0.0
+
+
+def _distances(space: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Return SCCL's two distances (Fig 4): to the own centre, and from a centre to the nearest other one."""
+    centres = np.stack([space[labels == cluster].mean(0) for cluster in np.unique(labels)])
+    own = [np.linalg.norm(space[labels == c] - centres[i], axis=1).mean() for i, c in enumerate(np.unique(labels))]
+    if len(centres) < 2:
+        return float(np.mean(own)), 0.0
+    between = np.sqrt(squared_distances(centres, centres))
+    np.fill_diagonal(between, np.inf)
+    return float(np.mean(own)), float(between.min(1).mean())

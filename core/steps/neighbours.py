@@ -1,0 +1,69 @@
+"""Which texts of a corpus say nearly the same: nearest by meaning and by words together."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from threadpoolctl import threadpool_limits
+
+from core.clustering import normalised
+from core.events import Progress, StageStarted
+from core.work import Work
+
+_LEXICAL_WEIGHT = 0.6  # measured on StackOverflow and Tweet: the share of like neighbours is highest near it
+_LEXICAL_COLUMNS = 150
+_CELL = 20_000
+_BLOCK = 1_000
+
+
+def near_texts(vectors: np.ndarray, texts: Sequence[str], count: int, seed: int, stage: str) -> Work[np.ndarray]:
+    """Return the rows of the ``count`` nearest other texts of every text.
+
+    Semantic vectors know that two wordings mean the same, words know that two texts are about the same thing: each
+    corrects the other. Above twenty thousand texts only those in the same coarse cell are compared.
+    """
+    yield StageStarted(stage, len(texts))
+    space = joined_views(vectors, texts, seed)
+    yield None
+    count = min(count, len(texts) - 1)
+    near = np.empty((len(texts), count), np.int64)
+    done = 0
+    for cell in _cells(space, seed):
+        reach = min(count, len(cell) - 1)
+        for start in range(0, len(cell), _BLOCK):
+            rows = cell[start : start + _BLOCK]
+            alike = space[rows] @ space[cell].T
+            alike[np.arange(len(rows)), np.arange(start, start + len(rows))] = -2
+            best = np.argpartition(-alike, max(reach - 1, 0), axis=1)[:, : max(reach, 1)]
+            order = np.argsort(-np.take_along_axis(alike, best, 1), axis=1, kind="stable")
+            found = cell[np.take_along_axis(best, order, 1)]
+            near[rows] = np.resize(found.T, (count, len(rows))).T if found.shape[1] < count else found
+            done += len(rows)
+            yield Progress(stage, done, len(texts))
+    return near
+
+
+def joined_views(vectors: np.ndarray, texts: Sequence[str], seed: int) -> np.ndarray:
+    """Return meaning and words side by side, each of length one, the words at six tenths."""
+    meaning = normalised(vectors)
+    counted = TfidfVectorizer(sublinear_tf=True, min_df=min(2, len(texts)), dtype=np.float32)
+    try:
+        words = counted.fit_transform(texts)
+    except ValueError:  # no word occurs twice
+        return meaning
+    columns = min(_LEXICAL_COLUMNS, words.shape[1] - 1, words.shape[0] - 1)
+    if columns < 2:
+        return meaning
+    with threadpool_limits(1):
+        lexical = TruncatedSVD(columns, random_state=seed).fit_transform(words)
+    return normalised(np.hstack([meaning, _LEXICAL_WEIGHT * normalised(lexical)]))
+
+
+def _cells(space: np.ndarray, seed: int) -> list[np.ndarray]:
+    if len(space) <= _CELL:
+        return [np.arange(len(space))]
+    with threadpool_limits(1):
+        cells = MiniBatchKMeans(-(-len(space) // (_CELL // 2)), random_state=seed, n_init=1).fit_predict(space)
+    return [rows for cell in np.unique(cells) if len(rows := np.flatnonzero(cells == cell))]

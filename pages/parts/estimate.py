@@ -1,0 +1,50 @@
+"""What a run would take, told before it is started."""
+
+from typing import Any
+
+import streamlit as st
+
+from core.corpus import Corpus
+from core.errors import BadInput
+from core.forecast import Forecast, measured_forecast, rough_forecast
+from core.methods.base import Method
+from core.pipeline import prepare, road
+from core.runs.config import resolve
+from pages.parts.progress import spoken_time
+from pages.parts.services import store, worker
+
+_DEVICES = {"cuda": "the GPU (CUDA)", "mps": "the GPU (Apple)", "cpu": "the CPU"}
+
+
+def draw_estimate(corpus: Corpus, method: type[Method], values: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Show time and memory per stage; what cannot be run shows nothing here, the start button says why."""
+    try:
+        source: dict[str, Any] = {"file": "", "file_sha256": "", "reading": {}}
+        config = resolve(corpus, method.from_knobs(values), **source, **settings)
+        bench, built = prepare(config, corpus, store().cache, worker().projector)
+    except (BadInput, OSError):
+        return
+    if worker().is_idle():
+        key = (id(corpus), config.encoder, config.token_limit, config.precision, config.threads)
+        forecast = _remembered(key, lambda: measured_forecast(bench, config.threads))
+        how = "Measured on this machine just now"
+    else:
+        forecast, how = rough_forecast(bench), "A rough guess, because a run is at work"
+    stages = road(built, forecast)
+    total, most = sum(stage.seconds for stage in stages), max(stage.memory for stage in stages)
+    with st.container(border=True):
+        st.markdown(f":material/timer: **About {spoken_time(total)}** and at most {most / 1e9:.1f} GB of memory")
+        parts = " · ".join(f"{stage.name} {spoken_time(stage.seconds)}" for stage in stages)
+        st.caption(f"{parts}. {how}, on {_DEVICES[config.device]} with {config.threads} of its threads.")
+        for reason in config.reasons.values():
+            st.caption(reason)
+
+
+def _remembered(key: tuple[Any, ...], make: Any) -> Forecast:
+    """Measure once per table and encoder; turning knobs is then only arithmetic."""
+    kept = st.session_state.get("forecast")
+    if kept is None or kept[0] != key:
+        with st.spinner("Measuring this machine"):
+            kept = (key, make())
+        st.session_state["forecast"] = kept
+    return kept[1]

@@ -1,0 +1,112 @@
+"""The contract of every augmenter, and the stage in which they work."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.augment import AUGMENTERS
+from core.augment.base import change_words
+from core.augment.views import make_views
+from core.bench import Bench
+from core.encoder import EMBEDDED
+from core.events import Event, Progress, StageStarted
+from core.steps.projector import Projector
+from core.work import T, Work
+from tests.conftest import obvious_table
+
+TEXTS = obvious_table()["text"].to_list()
+ODD = ["", "a", "???", "One", "  spaced   out  ", "日本語 テキスト", "word\nline two"]
+
+
+def bench_of(texts: list[str], cache: Path, seed: int = 0) -> Bench:
+    return Bench(texts, seed, EMBEDDED, "cpu", 256, "float32", cache, Projector())
+
+
+def drained(work: Work[T]) -> tuple[T, list[Event]]:
+    told: list[Event] = []
+    while True:
+        try:
+            told += [event] if (event := next(work)) is not None else []
+        except StopIteration as end:
+            return end.value, told
+
+
+@pytest.mark.parametrize("name", AUGMENTERS)
+def test_the_same_seed_says_the_same_and_another_one_something_else(name: str, tmp_path: Path) -> None:
+    augmenter = AUGMENTERS[name](bench_of(TEXTS, tmp_path))
+    first, again, other = (augmenter.augment(TEXTS, 0.3, seed) for seed in (1, 1, 2))
+    assert first == again != other
+    assert len(first) == len(TEXTS)
+    assert np.mean([new != old for new, old in zip(first, TEXTS, strict=True)]) > 0.9
+
+
+@pytest.mark.parametrize("name", AUGMENTERS)
+def test_strength_is_the_share_of_words_that_change(name: str, tmp_path: Path) -> None:
+    long = [" ".join(TEXTS[row : row + 5]) for row in range(0, 30, 5)]
+    augmenter = AUGMENTERS[name](bench_of(TEXTS, tmp_path))
+    changed = []
+    for strength in (0.1, 0.5):
+        views = augmenter.augment(long, strength, 0)
+        kept = [
+            len(set(new.split()) & set(old.split())) / len(set(old.split()))
+            for new, old in zip(views, long, strict=True)
+        ]
+        changed.append(1 - np.mean(kept))
+    assert 0 < changed[0] < changed[1] < 0.9
+
+
+@pytest.mark.parametrize("name", AUGMENTERS)
+def test_odd_texts_do_no_harm(name: str, tmp_path: Path) -> None:
+    made = AUGMENTERS[name](bench_of(TEXTS, tmp_path)).augment(ODD, 0.5, 0)
+    assert len(made) == len(ODD) and all(isinstance(text, str) for text in made)
+    assert made[0] == ""
+
+
+@pytest.mark.parametrize("name", AUGMENTERS)
+def test_every_augmenter_is_here_and_says_when_to_choose_it(name: str, tmp_path: Path) -> None:
+    kind = AUGMENTERS[name]
+    assert kind.__module__ == f"core.augment.{name}" and "Relations:" in (kind.__doc__ or "")
+    assert kind(bench_of(TEXTS, tmp_path)).missing() is None
+
+
+def test_files_and_registry_agree() -> None:
+    folder = Path(__file__).parents[2] / "core" / "augment"
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__", "base", "views"} == set(AUGMENTERS)
+
+
+def test_punctuation_and_case_stay_around_a_changed_word() -> None:
+    random = np.random.default_rng(0)
+    assert change_words("(Hello), WORLD!", 1.0, random, lambda word: "new") == "(New), NEW!"
+    assert change_words("one two", 0.5, random, lambda word: None) == "one two"
+    assert change_words("", 0.5, random, lambda word: "x") == ""
+
+
+def test_a_word_becomes_one_of_nearly_the_same_meaning(tmp_path: Path) -> None:
+    texts = [
+        f"the {word} is here and the {word} is good"
+        for word in "car automobile vehicle dog puppy cat apple banana pear".split()
+    ] * 3
+    words, place, near, weight = AUGMENTERS["neighbour"](bench_of(texts, tmp_path))._vocabulary  # type: ignore[attr-defined]
+    best = words[near[place["car"], weight[place["car"]].argmax()]]
+    assert best in ("automobile", "vehicle")
+    np.testing.assert_allclose(weight.sum(1), 1)
+
+
+def test_views_are_made_once_with_progress_and_then_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = bench_of(TEXTS, tmp_path)
+    drop = AUGMENTERS["worddrop"]
+    views, told = drained(make_views(bench, (drop(bench), AUGMENTERS["charswap"](bench)), 0.3))
+    assert len(views) == 2 and views[0] != views[1] and all(len(view) == len(TEXTS) for view in views)
+    assert isinstance(told[0], StageStarted) and isinstance(told[-1], Progress) and told[-1].done == told[-1].total
+    monkeypatch.setattr(drop, "augment", lambda *_: pytest.fail("made again"))
+    again, _ = drained(make_views(bench, (drop(bench), AUGMENTERS["charswap"](bench)), 0.3))
+    assert again == views
+
+
+def test_a_text_is_never_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drop = AUGMENTERS["worddrop"]
+    monkeypatch.setattr(drop, "augment", lambda self, texts, strength, seed: [""] * len(texts))
+    bench = bench_of(TEXTS, tmp_path)
+    views, _ = drained(make_views(bench, (drop(bench),), 0.3))
+    assert views[0] == TEXTS

@@ -1,0 +1,140 @@
+"""SCCL: its ablations, its refusals, its views, and the curve it is known to follow."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.corpus import Corpus
+from core.errors import BadInput
+from core.events import Event, Measured, Note
+from core.methods.sccl import CLUSTER_LOSSES, OBJECTIVES, VIEWS, Sccl
+from core.nn.networks import ScclHeads
+from core.pipeline import prepare
+from core.runs.store import Run, Store
+from core.shape import Shape
+from core.steps.neighbours import joined_views, near_texts
+from core.steps.projector import Projector
+from core.worker import drive
+from tests.conftest import make_config, obvious_table
+
+QUICK = {"steps": 4, "every": 2, "depth": "1", "batch": 16}
+
+
+@pytest.fixture(scope="module")
+def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("runs"))
+
+
+def finish(store: Store, corpus: Corpus, projector: Projector, **knobs: object) -> tuple[Run, list[Event]]:
+    run = store.create(make_config(corpus, "sccl", **(QUICK | knobs)), corpus)
+    told: list[Event] = []
+    assert drive(run, projector, lambda: False, told.append) == "finished", run.story().traceback
+    return run, told
+
+
+def terms(told: list[Event]) -> set[str]:
+    return {name for event in told if isinstance(event, Measured) for name in event.values}
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_runs_with_its_own_terms(
+    objective: str, corpus: Corpus, shared_store: Store, projector: Projector
+) -> None:
+    run, told = finish(shared_store, corpus, projector, objective=objective)
+    wanted = {"joint": {"contrastive", "clustering"}, "sequential": {"contrastive", "clustering"}}
+    assert terms(told) & {"contrastive", "clustering"} == wanted.get(objective, {objective})
+    q = np.load(run.folder / "clustering" / "beside-q.npy", allow_pickle=False)
+    assert q.shape == (len(corpus.used), 3)
+    np.testing.assert_allclose(q.sum(1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("cluster_loss", CLUSTER_LOSSES)
+def test_every_cluster_loss_runs(cluster_loss: str, corpus: Corpus, shared_store: Store, projector: Projector) -> None:
+    finish(shared_store, corpus, projector, cluster_loss=cluster_loss, augmenter="worddrop")
+
+
+@pytest.mark.parametrize("augmenter", [view for view in VIEWS if view != "columns"])
+def test_every_source_of_views_runs(augmenter: str, corpus: Corpus, shared_store: Store, projector: Projector) -> None:
+    _, told = finish(shared_store, corpus, projector, augmenter=augmenter)
+    assert any(isinstance(event, Note) and "is kept" in event.text for event in told)
+
+
+def test_views_may_come_from_columns_but_never_from_the_labels(
+    corpus: Corpus, shared_store: Store, projector: Projector, tmp_path: Path
+) -> None:
+    table = obvious_table().assign(other=lambda t: "Really: " + t["text"], more=lambda t: t["text"] + " indeed")
+    wide = Corpus(table, "text", "group")
+    finish(shared_store, wide, projector, augmenter="columns", first_view="other", second_view="more")
+    for views, sentence in (
+        ({"first_view": "group", "second_view": "more"}, "no training may see"),
+        ({}, "There is no column"),
+    ):
+        with pytest.raises(BadInput, match=sentence):
+            prepare(make_config(wide, "sccl", augmenter="columns", **views), wide, tmp_path, projector)
+
+
+def test_dropout_at_depth_0_is_refused_in_words(corpus: Corpus, tmp_path: Path, projector: Projector) -> None:
+    with pytest.raises(BadInput, match="both views would be the same"):
+        prepare(make_config(corpus, "sccl", augmenter="dropout", depth="0"), corpus, tmp_path, projector)
+
+
+def test_depth_is_settled_when_the_run_is_made_and_its_reason_is_kept(corpus: Corpus) -> None:
+    config = make_config(corpus, "sccl")
+    assert config.knobs["depth"] == "6" and config.reasons["depth"].startswith("The top 6 of 6 layers learn")
+    assert "--set depth=6" in config.command()
+    many, _ = Sccl().settled(["a few plain words here"] * 200_000, Shape("bert", 6, 384, 1_536), "cpu")
+    assert 1 <= int(many.depth) < 6  # type: ignore[attr-defined]
+
+
+def test_the_heads_losses_are_the_papers() -> None:
+    import torch
+
+    from core.nn.losses import kl_rows, log_student_t, log_target, nt_xent
+
+    torch.manual_seed(0)
+    original, first, second = torch.randn(3, 6, 5)
+    made = {}
+    for kind in CLUSTER_LOSSES:
+        settings = {"weight": 10.0, "temperature": 0.5, "alpha": 1.0, "seed": 0}
+        heads = ScclHeads(np.random.default_rng(0).normal(size=(4, 5)), cluster_loss=kind, **settings)
+        made[kind] = heads.joint(original, first, second)
+    mu = heads.centres.mu
+    q, q1, q2 = (log_student_t(view, mu, 1.0) for view in (original, first, second))
+    p, p1, p2 = map(log_target, (q, q1, q2))
+    pull = nt_xent(heads.contrast(first), heads.contrast(second), 0.5)
+    expected = {
+        "original": kl_rows(p, q),
+        "crossed": kl_rows(p1, q2) + kl_rows(p2, q1),
+        "anchored": kl_rows(p, q1) + kl_rows(p, q2),
+    }
+    for kind, term in expected.items():
+        torch.testing.assert_close(made[kind]["loss"], 10 * pull + term)
+
+
+def test_the_loss_curve_is_the_one_we_know(corpus: Corpus, shared_store: Store, projector: Projector) -> None:
+    """Golden: pinned on one CPU thread; a change of maths, batches or seeds shows here first."""
+    _, told = finish(shared_store, corpus, projector, seed=3)
+    curve = [event.values["loss"] for event in told if isinstance(event, Measured) and event.step]
+    np.testing.assert_allclose(curve, GOLDEN, rtol=1e-4)
+
+
+GOLDEN = [27.303984, 23.839819]
+
+
+def test_near_texts_are_about_the_same_and_never_the_text_itself(corpus: Corpus, projector: Projector) -> None:
+    random = np.random.default_rng(0)
+    truth = np.array([{"food": 0, "space": 1, "sport": 2}[str(name)] for name in corpus.truth()])  # type: ignore[union-attr]
+    vectors = (np.eye(3)[truth] + 0.1 * random.normal(size=(len(truth), 3))).astype(np.float32)
+    work = near_texts(vectors, corpus.texts, 5, 0, "augment")
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            near = end.value
+            break
+    assert near.shape == (len(truth), 5) and (truth[near] == truth[:, None]).mean() > 0.95
+    assert (near != np.arange(len(truth))[:, None]).all()
+    space = joined_views(vectors, corpus.texts, 0)
+    np.testing.assert_allclose(np.linalg.norm(space, axis=1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(near[:, 0], (space @ space.T - 3 * np.eye(len(space))).argmax(1))
