@@ -9,14 +9,13 @@ import numpy as np
 
 from core.bench import Bench
 from core.encoder import load_encoder, read_shape
-from core.shape import Shape
+from core.shape import TOKENS_HELD, Shape
 from core.tokens import Tokens
 
 PROGRAM = 800e6  # bytes that the program with all of its libraries takes before it does anything
 _SAMPLE = 1_500
 _KMEANS_ROUNDS = 45
 _MICRO_TOKENS = 1_024
-_PIECE_TOKENS = 16_384
 _ACTIVATIONS = 110  # bytes per token, layer and column while a step waits for its gradient
 _MICRO_SECONDS = 0.7
 
@@ -82,11 +81,12 @@ class Forecast:
         """
         frozen, share = self.shape.layers - depth, depth / self.shape.layers
         held = PROGRAM + self.weights() * (2 + 3 * share) + self.vectors()
-        tokens = min(_PIECE_TOKENS, views * batch * self.tokens / max(self.texts, 1))
-        steps = held + tokens * depth * _ACTIVATIONS * self.shape.width
+        tokens = depth * batch * 3 * self.tokens / max(self.texts, 1)
+        steps = held + min(tokens, TOKENS_HELD) * _ACTIVATIONS * self.shape.width
         return (
             self.encode(),
-            Stage("augment", 2 + self.texts / 4_000, held),
+            Stage("compare", 1 + 5e-11 * self.texts * min(self.texts, 20_000) * self.shape.width, held),
+            Stage("augment", 0.1 if views == 1 else 2 + self.texts / 4_000, held),
             Stage("prepare", 1 + self.forward(frozen, views), held),
             Stage("train", 2 + 1.1 * self.training(depth, 0, passes), steps),
             Stage("represent", 0.5 + self.forward(depth), held + self.vectors()),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SPLITTABLE = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet")  # MiniLM is a bert
+TOKENS_HELD = 65_536  # times layers that learn: what a training step may hold at once
 
 
 @dataclass(frozen=True)

@@ -4,5 +4,6 @@ from core.augment.base import Augmenter
 from core.augment.charswap import CharSwap
 from core.augment.neighbour import Neighbour
 from core.augment.worddrop import WordDrop
+from core.augment.wordnet import WordNet
 
-AUGMENTERS: dict[str, type[Augmenter]] = {kind.name: kind for kind in (Neighbour, WordDrop, CharSwap)}
+AUGMENTERS: dict[str, type[Augmenter]] = {kind.name: kind for kind in (Neighbour, WordDrop, CharSwap, WordNet)}

@@ -18,9 +18,12 @@ STAGE = "augment"
 def make_views(bench: Bench, augmenters: tuple[Augmenter, ...], strength: float) -> Work[list[list[str]]]:
     """Return two lists of texts, each made by all augmenters one after another; equal settings find them kept.
 
-    A text of which nothing would be left stays as it was.
+    A text of which nothing would be left stays as it was. Without an augmenter there are no views.
     """
     yield StageStarted(STAGE, 2 * len(bench.texts))
+    if not augmenters:
+        yield Progress(STAGE, 2 * len(bench.texts), 2 * len(bench.texts))
+        return []
     about = " ".join(f"{one.name} {one.version()}" for one in augmenters) + f" {strength} {bench.seed}"
     path = bench.cache / "views" / f"{text_digest(bench.texts, about)}.json"
     if path.exists():

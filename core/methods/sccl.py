@@ -10,16 +10,16 @@ from core.augment import AUGMENTERS
 from core.augment.views import STAGE as AUGMENT
 from core.augment.views import make_views
 from core.bench import Bench
-from core.clustering import Clustering, student_t
+from core.clustering import Clustering, normalised, student_t
 from core.encoder import POOLINGS
 from core.errors import BadInput
-from core.events import AFRESH, Progress, StageStarted, State
+from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
 from core.methods.base import Method, knob
 from core.nn.depth import DEPTHS, settle_depth
-from core.shape import Shape
+from core.shape import TOKENS_HELD, Shape
 from core.steps.guard import Guard
-from core.steps.neighbours import near_texts
+from core.steps.neighbours import joined_views, near_texts, smoothed
 from core.steps.partition import partition, start_centres
 from core.steps.train import Course, represent, train
 from core.work import Work
@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # torch is loaded when it is needed
 SIMILAR, DROPOUT, COLUMNS = "similar", "dropout", "columns"
 VIEWS = (SIMILAR, *AUGMENTERS, "neighbour+worddrop", "neighbour+charswap", COLUMNS, DROPOUT)
 NEAREST = 5
+STARTS = ("similar", "kmeans")
 OBJECTIVES = ("joint", "contrastive", "clustering", "sequential")
 CLUSTER_LOSSES = ("original", "crossed", "anchored")
 
@@ -49,7 +50,7 @@ class Sccl(Method):
 
     name = "sccl"
     title = "Contrastive clustering (SCCL)"
-    stages = ("encode", AUGMENT, "prepare", "train", "represent", "cluster")
+    stages = ("encode", "compare", AUGMENT, "prepare", "train", "represent", "cluster")
     needs_encoder = True
 
     augmenter: str = knob(
@@ -60,6 +61,12 @@ class Sccl(Method):
     strength: float = knob(0.2, "The share of words that change in a view.", low=0.01, high=0.9)
     steps: int = knob(
         150, "How many training steps at most; it stops earlier when nothing changes.", low=1, high=20_000
+    )
+    start: str = knob(
+        "similar",
+        "Where clusters start: in meaning and words, smoothed over similar texts, or in meaning alone (the paper).",
+        choices=STARTS,
+        advanced=True,
     )
     depth: str = knob(
         "auto", "How many top layers of the language model learn; fewer is faster.", choices=DEPTHS, advanced=True
@@ -128,10 +135,14 @@ class Sccl(Method):
         from core.nn.trunk import Trunk
 
         before = yield from bench.encode(self.pooling)
-        views, near = yield from self._make_views(bench, before)
+        near = yield from near_texts(before, bench.texts, 2 * NEAREST, bench.seed, "compare")
+        views = yield from self._make_views(bench)
         trunk = Trunk(bench.load().trainable_model(), int(self.depth))
         source = yield from bench.prepare(trunk, [bench.texts, *views], "prepare")
-        centres = yield from start_centres(before, self.clusters, bench.seed)
+        space = normalised(before)
+        if self.start == "similar":
+            space = smoothed(joined_views(before, bench.texts, bench.seed), near)
+        centres = yield from start_centres(before, space, self.clusters, bench.seed)
         heads = ScclHeads(
             centres,
             weight=self.weight,
@@ -150,8 +161,9 @@ class Sccl(Method):
             seed=bench.seed,
             device=bench.device,
             precision=bench.precision,
+            piece_tokens=TOKENS_HELD // max(trunk.depth, 1),
         )
-        yield from self._train(learner, heads, near, bench, state)
+        yield from self._train(learner, heads, near[:, :NEAREST], bench, state)
         vectors = yield from represent(learner, len(bench.texts), state)
         mu = heads.centres.mu.detach().cpu().numpy()
         clustering = yield from partition(
@@ -161,24 +173,19 @@ class Sccl(Method):
             normalise=self.normalise,
             seed=bench.seed,
             projector=bench.projector,
-            start=None if self.objective == "contrastive" else mu,
+            start=mu,
             state=state.get("cluster"),
         )
         return replace(clustering, beside={"q": student_t(vectors, mu, self.alpha)})
 
-    def _make_views(self, bench: Bench, before: np.ndarray) -> Work[tuple[list[list[str]], np.ndarray | None]]:
-        """Return new texts, or for each text the rows of those that say nearly the same."""
-        if self.augmenter == SIMILAR:
-            return [], (yield from near_texts(before, bench.texts, NEAREST, bench.seed, AUGMENT))
-        if self.augmenter in (DROPOUT, COLUMNS):
-            yield StageStarted(AUGMENT)
-            yield Progress(AUGMENT, 1, 1)
-            return [list(view) for view in bench.views], None
-        augmenters = tuple(AUGMENTERS[name](bench) for name in self.augmenter.split("+"))
-        return (yield from make_views(bench, augmenters, self.strength)), None
+    def _make_views(self, bench: Bench) -> Work[list[list[str]]]:
+        """Return two new wordings of all texts, or none where similar texts or dropout serve as such."""
+        names = [name for name in self.augmenter.split("+") if name in AUGMENTERS]
+        made = yield from make_views(bench, tuple(AUGMENTERS[name](bench) for name in names), self.strength)
+        return made or [list(view) for view in bench.views]
 
     def _train(
-        self, learner: "Learner", heads: "ScclHeads", near: np.ndarray | None, bench: Bench, state: State
+        self, learner: "Learner", heads: "ScclHeads", near: np.ndarray, bench: Bench, state: State
     ) -> Work[None]:
         from core.nn.training import batch_rows
 
@@ -194,7 +201,7 @@ class Sccl(Method):
             taken, roles = self._roles(objective)
             chosen = batch_rows(rows, self.batch, bench.seed, learner.steps)
             places = [chosen + view * rows for view in taken]
-            if near is not None and len(places) > 1:
+            if self.augmenter == SIMILAR and len(places) > 1:
                 random = np.random.default_rng([bench.seed, learner.steps])
                 places[1] = near[chosen, random.integers(near.shape[1], size=len(chosen))]
 
@@ -207,7 +214,7 @@ class Sccl(Method):
 
             return learner.step(np.concatenate(places), loss)
 
-        yield from train(learner, guard, Course("train", self.steps, self.every), take, heads.centres.array(), state)
+        yield from train(learner, guard, Course("train", self.steps, self.every), take, heads.centres.array, state)
 
     def _roles(self, objective: str) -> tuple[tuple[int, ...], tuple[int, int, int]]:
         """Say which wordings a step takes, and which of those play text, first view and second view."""

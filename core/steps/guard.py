@@ -10,7 +10,7 @@ from core.clustering import normalised, squared_distances
 from core.events import Checkpoint
 
 SAMPLE = 2_000
-_ROUNDS = 10
+_ROUNDS = 3
 _FLAT = 0.005  # a silhouette so low says nothing
 _SICK = 0.5  # below this share of the first order, or of the clusters, training has gone wrong
 
@@ -34,7 +34,7 @@ class Look:
 
 
 class Guard:
-    """Watches a fixed sample. Clusters are found anew from the last centres at every look, so ids stay comparable."""
+    """Watches a fixed sample, whose clusters are a few rounds of k-means from given centres, so that ids stay."""
 
     def __init__(self, rows: int, clusters: int, seed: int, tolerance: float = 0.005, patience: int = 4) -> None:
         """Choose the sample."""
@@ -44,14 +44,11 @@ class Guard:
         self.looks: list[Look] = []
         self._before: np.ndarray | None = None
         self._labels: np.ndarray | None = None
-        self._centres: np.ndarray | None = None
 
-    def look(self, step: int, vectors: np.ndarray, centres: np.ndarray | None = None) -> Look:
+    def look(self, step: int, vectors: np.ndarray, centres: np.ndarray) -> Look:
         """Look at the sample's vectors; the first look is the space before training."""
         space = normalised(vectors)
-        start = normalised(centres) if centres is not None else self._centres
-        assert start is not None
-        labels, self._centres = _lloyd(space, start)
+        labels = _lloyd(space, normalised(centres))
         if self._before is None:
             self._before, self._labels = space, labels
         sizes = np.bincount(labels, minlength=self.clusters)
@@ -125,19 +122,17 @@ class Guard:
         return {"looks": [asdict(look) for look in self.looks]}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return labels, centres and the space before training, to go on from."""
-        assert self._before is not None and self._labels is not None and self._centres is not None
-        return {"guard.before": self._before, "guard.labels": self._labels, "guard.centres": self._centres}
+        """Return labels and the space before training, to go on from."""
+        assert self._before is not None and self._labels is not None
+        return {"guard.before": self._before, "guard.labels": self._labels}
 
     def restore(self, state: Checkpoint) -> None:
         """Go on where a checkpoint was made."""
         self.looks = [Look(**look) for look in state.values["looks"]]
-        self._before, self._labels, self._centres = (
-            state.arrays[f"guard.{name}"] for name in ("before", "labels", "centres")
-        )
+        self._before, self._labels = state.arrays["guard.before"], state.arrays["guard.labels"]
 
 
-def _lloyd(space: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _lloyd(space: np.ndarray, centres: np.ndarray) -> np.ndarray:
     centres = centres.astype(np.float64).copy()
     labels = squared_distances(space, centres).argmin(1)
     for _ in range(_ROUNDS):
@@ -147,7 +142,7 @@ def _lloyd(space: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarr
         if (new == labels).all():
             break
         labels = new
-    return labels, centres
+    return labels
 
 
 def _silhouette(space: np.ndarray, labels: np.ndarray) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy import sparse
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -59,6 +60,21 @@ def joined_views(vectors: np.ndarray, texts: Sequence[str], seed: int) -> np.nda
     with threadpool_limits(1):
         lexical = TruncatedSVD(columns, random_state=seed).fit_transform(words)
     return normalised(np.hstack([meaning, _LEXICAL_WEIGHT * normalised(lexical)]))
+
+
+def smoothed(space: np.ndarray, near: np.ndarray, hops: int = 2) -> np.ndarray:
+    """Move every row to the mean of itself and its neighbours, some times over: groups become dense, noise goes.
+
+    Neighbourhood counts in both directions. It does for k-means what UMAP does, in a second instead of a minute.
+    """
+    rows, count = near.shape
+    links = sparse.csr_matrix((np.ones(near.size, np.float32), (np.repeat(np.arange(rows), count), near.ravel())))
+    links.resize(rows, rows)
+    links = links.maximum(links.T) + sparse.eye(rows, dtype=np.float32)
+    links = sparse.diags(1 / np.asarray(links.sum(1)).ravel()) @ links
+    for _ in range(hops):
+        space = normalised(links @ space)
+    return space
 
 
 def _cells(space: np.ndarray, seed: int) -> list[np.ndarray]:

@@ -35,7 +35,7 @@ def partition(
 
     Choose "kmeans" for speed and for centres that can be read; "umap+kmeans" where groups are uneven or bent,
     which for most short texts is worth a few points of accuracy and a minute more. Centres that were learnt are
-    one of the ten starts; UMAP makes a space of its own, in which they mean nothing.
+    where k-means starts; UMAP makes a space of its own, in which they mean nothing.
     """
     vectors = normalised(vectors) if normalise else np.asarray(vectors, np.float32)
     mapped = how == "umap+kmeans"
@@ -75,7 +75,7 @@ def kmeans(
 ) -> Work[np.ndarray]:
     """Return the centres of the best of ten k-means runs; may be stopped and resumed between them.
 
-    Learnt centres are the first start: where they are not the best, the others say so.
+    Learnt centres are the only start: from elsewhere k-means would forget what was learnt.
     One thread: scikit-learn adds up the threads' shares in the order they finish, and equal labels matter more here.
     """
     values: Mapping[str, Any] = state.values if state else {}
@@ -84,25 +84,27 @@ def kmeans(
     for start in range(begin, STARTS):
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct vectors than clusters: told in a note
-            init = "k-means++" if learnt is None or start else learnt
+            init = "k-means++" if learnt is None else learnt
             model = KMeans(clusters, init=init, n_init=1, random_state=seed * 1_000 + start).fit(space)
         if model.inertia_ < inertia:
             best, inertia = model.cluster_centers_, float(model.inertia_)
         assert best is not None
         yield Checkpoint(_STAGE, {"centres": best}, {"starts": start + 1, "inertia": inertia})
         yield Progress(_STAGE, start + 1 + already, STARTS + already)
+        if learnt is not None:
+            yield Progress(_STAGE, STARTS + already, STARTS + already)
+            break
     assert best is not None
     return np.asarray(best, np.float32)
 
 
-def start_centres(vectors: np.ndarray, clusters: int, seed: int) -> Work[np.ndarray]:
-    """Return the centres a training starts from: k-means by direction, each centre the mean of its own raw vectors."""
-    unit = normalised(vectors)
+def start_centres(vectors: np.ndarray, space: np.ndarray, clusters: int, seed: int) -> Work[np.ndarray]:
+    """Return the centres a training starts from: k-means in a space of unit vectors, then means of the raw vectors."""
     best: KMeans | None = None
     for start in range(_TRAINING_STARTS):
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = KMeans(clusters, n_init=1, random_state=seed * 1_000 + start).fit(unit)
+            model = KMeans(clusters, n_init=1, random_state=seed * 1_000 + start).fit(space)
         best = model if best is None or model.inertia_ < best.inertia_ else best
         yield None
     assert best is not None

@@ -28,12 +28,12 @@ def train(
     guard: Guard,
     course: Course,
     take: Callable[[], bool],
-    centres: np.ndarray,
+    centres: Callable[[], np.ndarray],
     state: State,
 ) -> Work[None]:
     """Take steps until the course is over, the guard says stop or the loss is no number; keep the best checkpoint.
 
-    ``take`` takes one step and says whether memory sufficed; ``centres`` are where the guard's clusters start from.
+    ``take`` takes one step and says whether memory sufficed; the guard's clusters start from ``centres``.
     The learner is left at the checkpoint that the guard calls best.
     """
     yield StageStarted(course.stage, course.steps)
@@ -41,7 +41,7 @@ def train(
         learner.restore(state[course.stage])
         guard.restore(state[course.stage])
     else:
-        guard.look(0, learner.sampled(guard.sample), centres)
+        guard.look(0, learner.sampled(guard.sample), centres())
         yield Measured(course.stage, 0, guard.looks[-1].figures())
     best = state.get(BEST) or learner.checkpoint(BEST)
     good = learner.checkpoint(course.stage, guard.values(), guard.arrays())
@@ -57,7 +57,7 @@ def train(
             learner.restore(good)
             yield Note(f"The loss is no number any more: training ends as it was at step {learner.steps}.", "warning")
             break
-        seen = guard.look(learner.steps, learner.sampled(guard.sample))
+        seen = guard.look(learner.steps, learner.sampled(guard.sample), centres())
         yield Measured(course.stage, learner.steps, terms | seen.figures())
         if guard.best is seen:
             best = learner.checkpoint(BEST)

@@ -35,7 +35,9 @@ def draw_estimate(corpus: Corpus, method: type[Method], values: dict[str, Any], 
     with st.container(border=True):
         st.markdown(f":material/timer: **About {spoken_time(total)}** and at most {most / 1e9:.1f} GB of memory")
         parts = " · ".join(f"{stage.name} {spoken_time(stage.seconds)}" for stage in stages)
-        st.caption(f"{parts}. {how}, on {_DEVICES[config.device]} with {config.threads} of its threads.")
+        st.caption(
+            f"{parts}. {how}, on {_DEVICES[config.device]} with {config.threads} thread{'s' if config.threads > 1 else ''}."
+        )
         for reason in config.reasons.values():
             st.caption(reason)
 

@@ -11,19 +11,21 @@ def draw_knobs(method: type[Method]) -> dict[str, Any]:
     """Draw every knob, the advanced ones folded, and return the values."""
     plain = [knob for knob in method.knobs() if not knob.advanced]
     advanced = [knob for knob in method.knobs() if knob.advanced]
-    values = {}
-    for column, knob in zip(_columns(len(plain)), plain, strict=False):
-        with column:
-            values[knob.name] = _draw(method, knob)
+    values = _draw_all(method, plain)
     if advanced:
         with st.expander("Advanced", icon=":material/tune:"):
-            for knob in advanced:
-                values[knob.name] = _draw(method, knob)
+            values |= _draw_all(method, advanced)
     return values
 
 
-def _columns(count: int) -> list[Any]:
-    return [column for _ in range(-(-count // 3)) for column in st.columns(3)]
+def _draw_all(method: type[Method], knobs: list[Knob]) -> dict[str, Any]:
+    """Draw knobs three in a row."""
+    values = {}
+    columns = [column for _ in range(-(-len(knobs) // 3)) for column in st.columns(3, vertical_alignment="bottom")]
+    for column, knob in zip(columns, knobs, strict=False):
+        with column:
+            values[knob.name] = _draw(method, knob)
+    return values
 
 
 def _draw(method: type[Method], knob: Knob) -> Any:

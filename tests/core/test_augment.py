@@ -8,15 +8,45 @@ import pytest
 from core.augment import AUGMENTERS
 from core.augment.base import change_words
 from core.augment.views import make_views
+from core.augment.wordnet import read_synonyms
 from core.bench import Bench
 from core.encoder import EMBEDDED
 from core.events import Event, Progress, StageStarted
 from core.steps.projector import Projector
 from core.work import T, Work
-from tests.conftest import obvious_table
+from tests.conftest import GROUPS, obvious_table
 
+LEXICON = """  1 the licence
+00001740 03 n 03 dinner 0 supper 0 evening_meal 0 001 @ 00001930 n 0000 | a meal
+00001930 03 n 02 match 0 game 1 000 | a contest
+00002137 03 n 04 rocket 0 projectile 0 Missile(p) 0 team 0 000 | that flies
+"""
 TEXTS = obvious_table()["text"].to_list()
 ODD = ["", "a", "???", "One", "  spaced   out  ", "日本語 テキスト", "word\nline two"]
+
+
+@pytest.fixture(autouse=True)
+def lexicon(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Lay out a small WordNet: its format, a few of its senses, enough for the texts here."""
+    folder = tmp_path_factory.mktemp("wordnet")
+    words = [word for group in GROUPS.values() for word in group]
+    more = "".join(f"000{9000 + i} 03 n 02 {word} 0 {word}ish 0 000 | x\n" for i, word in enumerate(words))
+    (folder / "data.noun").write_text(LEXICON + more)
+    for kind in ("verb", "adj", "adv"):
+        (folder / f"data.{kind}").write_text("  1 the licence\n")
+    monkeypatch.setenv("TOPICSCOPE_WORDNET", str(folder))
+    return folder
+
+
+def test_wordnet_is_read_by_sense_and_absent_it_says_what_helps(
+    lexicon: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = read_synonyms(lexicon)
+    assert known["match"] == ("game", "matchish") and known["supper"] == ("dinner",)
+    assert "missile" in known["rocket"] and not any("_" in word for words in known.values() for word in words)
+    monkeypatch.delenv("TOPICSCOPE_WORDNET")
+    monkeypatch.setattr("core.augment.wordnet._PLACES", ())
+    assert "wordnet-base" in (AUGMENTERS["wordnet"](bench_of(TEXTS, tmp_path)).missing() or "")
 
 
 def bench_of(texts: list[str], cache: Path, seed: int = 0) -> Bench:

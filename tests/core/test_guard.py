@@ -19,7 +19,7 @@ def test_a_training_that_makes_clusters_clearer_is_followed_to_its_end() -> None
     guard = Guard(400, CLUSTERS, 0)
     for step, spread in enumerate((0.9, 0.8, 0.6, 0.4)):
         vectors, centres = blobs(spread)
-        guard.look(step * 10, vectors[guard.sample], centres if not step else None)
+        guard.look(step * 10, vectors[guard.sample], centres)
     assert guard.best.step == 30 and [look.clusters for look in guard.looks] == [CLUSTERS] * 4
     silhouettes = [look.silhouette for look in guard.looks]
     assert silhouettes == sorted(silhouettes)
@@ -33,11 +33,11 @@ def test_a_collapse_is_seen_although_the_trained_space_flatters_it() -> None:
     vectors, centres = blobs(0.6)
     guard.look(0, vectors[guard.sample], centres)
     better, _ = blobs(0.5)
-    guard.look(10, better[guard.sample])
+    guard.look(10, better[guard.sample], centres)
     assert not guard.verdict
     truth = np.arange(400) % CLUSTERS
     fallen = np.where((truth < 6)[:, None], centres[0], centres[7]) + 1e-3 * vectors
-    seen = guard.look(20, fallen[guard.sample])
+    seen = guard.look(20, fallen[guard.sample], centres)
     assert seen.silhouette > 0.9 and guard.score(seen) < guard.score(guard.looks[1])
     assert guard.verdict == "collapsed" and guard.best.step == 10
     text, level = guard.sentence()
@@ -47,7 +47,7 @@ def test_a_collapse_is_seen_although_the_trained_space_flatters_it() -> None:
 def test_one_point_is_no_division_by_zero() -> None:
     guard = Guard(50, 3, 0)
     guard.look(0, np.random.default_rng(0).normal(size=(50, 4)), np.eye(3, 4))
-    seen = guard.look(10, np.ones((50, 4)))
+    seen = guard.look(10, np.ones((50, 4)), np.eye(3, 4))
     assert seen.clusters == 1 and seen.entropy == 0 and guard.verdict == "collapsed"
 
 
@@ -55,12 +55,12 @@ def test_it_stops_when_nothing_changes_or_nothing_improves() -> None:
     settled = Guard(400, CLUSTERS, 0)
     vectors, centres = blobs(0.4)
     for step in range(3):
-        settled.look(step, vectors[settled.sample], centres if not step else None)
+        settled.look(step, vectors[settled.sample], centres)
     assert settled.verdict == "settled"
     stalled = Guard(400, CLUSTERS, 0, tolerance=-1, patience=2)
     for step, spread in enumerate((0.5, 0.6, 0.7)):
         vectors, _ = blobs(spread, seed=step)
-        stalled.look(step, vectors[stalled.sample], centres if not step else None)
+        stalled.look(step, vectors[stalled.sample], centres)
     assert stalled.verdict == "stalled" and stalled.best.step == 0
 
 
@@ -68,10 +68,10 @@ def test_it_goes_on_from_a_checkpoint_as_if_it_had_never_stopped() -> None:
     straight, resumed = Guard(400, CLUSTERS, 0), Guard(400, CLUSTERS, 0)
     for step, spread in enumerate((0.9, 0.7)):
         vectors, centres = blobs(spread)
-        straight.look(step, vectors[straight.sample], centres if not step else None)
+        straight.look(step, vectors[straight.sample], centres)
     resumed.restore(Checkpoint("train", straight.arrays(), straight.values()))
     later, _ = blobs(0.5)
-    assert straight.look(2, later[straight.sample]) == resumed.look(2, later[resumed.sample])
+    assert straight.look(2, later[straight.sample], centres) == resumed.look(2, later[resumed.sample], centres)
 
 
 def test_distances_by_hand() -> None:

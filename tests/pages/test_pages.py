@@ -214,3 +214,15 @@ def test_starting_a_run_walks_to_the_end_and_a_refusal_starts_nothing(store: Sto
     while run.status() != "finished" and time.monotonic() < until:
         time.sleep(0.1)
     assert "Finished in" in words_on(tab.run()) and run.id in tab.query_params["run"]
+
+
+def test_before_a_run_is_started_its_time_and_memory_are_told(projector: Projector) -> None:
+    tab = bring(open_page("corpus"), obvious_table())
+    tab.switch_page("pages/train.py").run()
+    told = words_on(tab)
+    assert "**About" in told and "GB of memory" in told and "Measured on this machine" in told
+    tab.segmented_control(key="method").set_value("sccl").run()
+    told = words_on(tab)
+    assert "train" in told and "layers learn" in told
+    next(field for field in tab.number_input if field.label == "Clusters").set_value(2_000).run()
+    assert "**About" not in words_on(tab), "what cannot be run has no forecast"

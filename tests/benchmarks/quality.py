@@ -1,0 +1,180 @@
+"""Quality of a method on the benchmark sets: resumable, one line per cell in RESULTS.jsonl, a table in RESULTS.md.
+
+``python -m tests.benchmarks.quality sccl`` runs what is not there yet for this commit's settings.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.corpus import Corpus
+from core.methods import find_method
+from core.runs.config import resolve
+from core.runs.store import Store
+from core.steps.projector import Projector
+from core.table import read_table
+from core.worker import drive
+
+HERE = Path(__file__).parent
+LINES, TABLE = HERE / "RESULTS.jsonl", HERE / "RESULTS.md"
+CLASSES = {"stackoverflow": 20, "searchsnippets": 8, "agnews": 4, "tweet": 89, "trec6": 6}
+SUBSET = 4_000
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of the table on one set: a method with its knobs, on all rows or on a fixed random 4,000."""
+
+    row: str
+    data: str
+    method: str
+    knobs: dict[str, Any] = field(default_factory=dict)
+    file: str = ""
+    whole: bool = True
+    seeds: tuple[int, ...] = (0, 1, 2)
+
+    def keys(self) -> list[dict[str, Any]]:
+        """Return what identifies each run of the cell."""
+        same = {"row": self.row, "data": self.data, "method": self.method, "knobs": self.knobs, "whole": self.whole}
+        return [same | {"seed": seed} for seed in self.seeds]
+
+
+def sccl_cells() -> list[Cell]:
+    """Return the cells of SCCL's table, the headline first."""
+    cells = []
+    for data in ("tweet", "agnews", "searchsnippets", "stackoverflow"):
+        cells += [Cell("encoder + k-means", data, "embed"), Cell("SCCL (default)", data, "sccl")]
+    for data in ("tweet", "agnews", "searchsnippets", "stackoverflow"):
+        ablations = {
+            "encoder + k-means, 4,000 rows": ("embed", {}),
+            "SCCL, 4,000 rows": ("sccl", {}),
+            "Instance-CL": ("sccl", {"objective": "contrastive"}),
+            "Clustering": ("sccl", {"objective": "clustering"}),
+            "SCCL-Seq": ("sccl", {"objective": "sequential"}),
+            "views: neighbour": ("sccl", {"augmenter": "neighbour"}),
+            "views: worddrop": ("sccl", {"augmenter": "worddrop"}),
+            "views: charswap": ("sccl", {"augmenter": "charswap"}),
+            "views: dropout": ("sccl", {"augmenter": "dropout"}),
+            "default, UMAP + k-means": ("sccl", {"partition": "umap+kmeans"}),
+        }
+        for row, (method, knobs) in ablations.items():
+            cells.append(Cell(row, data, method, knobs, whole=False, seeds=(0,)))
+    pairs = {"augmenter": "columns", "first_view": "text1", "second_view": "text2"}
+    cells.append(Cell("published contextual pairs", "stackoverflow", "sccl", pairs, "stackoverflow_contextual20"))
+    cells.append(Cell("published contextual pairs", "tweet", "sccl", pairs, "tweet_contextual10"))
+    return cells
+
+
+def main() -> None:
+    """Run the cells that are missing, those that match the words given, then write the table."""
+    folder = os.environ.get("TOPICSCOPE_DATA")
+    if not folder:
+        sys.exit("Set TOPICSCOPE_DATA to the folder of benchmark data.")
+    cells = {"sccl": sccl_cells}[sys.argv[1]]()
+    words = sys.argv[2:]
+    done = [json.loads(line) for line in LINES.read_text("utf-8").splitlines()] if LINES.exists() else []
+    projector = Projector()
+    projector.start()
+    with tempfile.TemporaryDirectory() as runs:
+        for cell in cells:
+            for key in cell.keys():
+                if all(word in (cell.row, cell.data, f"seed{key['seed']}") for word in words) and not _found(done, key):
+                    line = key | _run(cell, key["seed"], Path(folder), Store(Path(runs)), projector)
+                    done.append(line)
+                    with LINES.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(line) + "\n")
+                    print(json.dumps(line), flush=True)
+    projector.close()
+    TABLE.write_text(_table(cells, done), "utf-8")
+
+
+def _found(done: list[dict[str, Any]], key: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the line of a run with the same settings; a method whose defaults changed is another one."""
+    wanted = key | {"settings": _settings(key)}
+    return next((line for line in reversed(done) if all(line.get(name) == wanted[name] for name in wanted)), None)
+
+
+def _settings(key: dict[str, Any]) -> dict[str, Any]:
+    method = find_method(key["method"]).from_knobs({"clusters": CLASSES[key["data"]]} | key["knobs"])
+    return {knob.name: getattr(method, knob.name) for knob in method.knobs()}
+
+
+def _run(cell: Cell, seed: int, folder: Path, store: Store, projector: Projector) -> dict[str, Any]:
+    path = folder / f"{cell.file or cell.data}.csv"
+    frame = read_table(path.read_bytes(), path.name).frame
+    if not cell.whole and len(frame) > SUBSET:
+        rows = np.random.default_rng(0).permutation(len(frame))[:SUBSET]
+        frame = frame.iloc[np.sort(rows)].reset_index(drop=True)
+    corpus = Corpus(frame, "text", "label")
+    built = find_method(cell.method).from_knobs({"clusters": CLASSES[cell.data]} | cell.knobs)
+    source = {"file": path.name, "file_sha256": "", "reading": {}}
+    config = resolve(corpus, built, **source, seed=seed, threads=os.cpu_count() or 1)  # type: ignore[arg-type]
+    run = store.create(config, corpus)
+    began = time.time()
+    status = drive(run, projector, lambda: False)
+    if status != "finished":
+        sys.exit(f"{cell.row} on {cell.data}: {run.story().message}")
+    notes = [text for _, text in run.story().notes if "kept" in text]
+    figures = {name: run.metrics()[name] for name in ("acc", "nmi", "nmi_geometric", "purity")}
+    return {
+        "settings": _settings({"method": cell.method, "data": cell.data, "knobs": cell.knobs}),
+        "depth": config.knobs.get("depth"),
+        **{name: round(value, 4) for name, value in figures.items()},
+        "seconds": round(time.time() - began),
+        "kept": notes[-1] if notes else "",
+        "date": time.strftime("%Y-%m-%d"),
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str:
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _table(cells: list[Cell], done: list[dict[str, Any]]) -> str:
+    """Write ACC / NMI (arithmetic), mean and deviation over seeds; a cell not run stays empty."""
+    sets = list(dict.fromkeys(cell.data for cell in cells))
+    rows = list(dict.fromkeys(cell.row for cell in cells))
+    lines = [
+        "# Results",
+        "",
+        f"Embedded encoder, CPU ({os.cpu_count()} cores, {platform.machine()}), one default for all sets; no label is",
+        "seen before measuring. ACC / NMI (arithmetic) in percent, mean ± deviation; in brackets the number of seeds",
+        "and the seconds of a whole run.",
+        "",
+        "| | " + " | ".join(sets) + " |",
+        "|---|" + "---|" * len(sets),
+    ]
+    for row in rows:
+        shown = []
+        for data in sets:
+            found = [_found(done, key) for cell in cells if (cell.row, cell.data) == (row, data) for key in cell.keys()]
+            shown.append(_cell([line for line in found if line]))
+        lines.append(f"| {row} | " + " | ".join(shown) + " |")
+    commits = sorted({f"{line['date']} {line['commit']}" for line in done})
+    return "\n".join([*lines, "", "Measured: " + ", ".join(commits) + ".", ""])
+
+
+def _cell(lines: list[dict[str, Any]]) -> str:
+    if not lines:
+        return ""
+    parts = []
+    for name in ("acc", "nmi"):
+        values = [100 * line[name] for line in lines]
+        parts.append(f"{np.mean(values):.1f}" + (f" ± {np.std(values):.1f}" if len(values) > 1 else ""))
+    seconds = np.mean([line["seconds"] for line in lines])
+    return f"{parts[0]} / {parts[1]} ({len(lines)}; {seconds:.0f} s)"
+
+
+if __name__ == "__main__":
+    main()
