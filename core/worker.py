@@ -115,7 +115,7 @@ class Worker:
     def is_idle(self) -> bool:
         """Say whether nothing is at work or waiting, so that a measurement would be of the machine alone."""
         with self._guard:
-            return self._current is None and not self._waiting
+            return self._current is None and not self._waiting and not self._closed
 
     def is_stopping(self, name: str) -> bool:
         """Say whether a stop was asked for and has not come about yet."""

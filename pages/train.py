@@ -91,7 +91,9 @@ def _show_run(run: Run) -> None:
 
 def _draw_form(corpus: Corpus, folded: bool) -> None:
     """Let the person set up a run and start it."""
-    with st.expander("A new run", icon=":material/add:", expanded=not folded):
+    kind = "folded" if folded else "open"
+    box = st.expander("A new run", icon=":material/add:", expanded=not folded, on_change="rerun", key=f"new-run-{kind}")
+    with box:
         st.caption(f"{len(corpus.used):,} texts of {plain(st.session_state['file'])}, column {plain(corpus.text)}.")
         name = st.segmented_control(
             "Method",
@@ -136,7 +138,8 @@ def _draw_form(corpus: Corpus, folded: bool) -> None:
         settings = {"encoder": (encoder or EMBEDDED).strip(), "seed": int(seed), "token_limit": int(token_limit)}
         if st.button("Start", type="primary", icon=":material/play_arrow:"):
             _create(corpus, method, values, settings)
-        draw_estimate(corpus, method, values, settings)
+        if box.open:  # nothing is measured for a form that nobody looks at
+            draw_estimate(corpus, method, values, settings)
 
 
 def _advice(method: type[Method]) -> str:

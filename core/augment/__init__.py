@@ -2,8 +2,11 @@
 
 from core.augment.base import Augmenter
 from core.augment.charswap import CharSwap
+from core.augment.contextual import Contextual
 from core.augment.neighbour import Neighbour
 from core.augment.worddrop import WordDrop
 from core.augment.wordnet import WordNet
 
-AUGMENTERS: dict[str, type[Augmenter]] = {kind.name: kind for kind in (Neighbour, WordDrop, CharSwap, WordNet)}
+AUGMENTERS: dict[str, type[Augmenter]] = {
+    kind.name: kind for kind in (Contextual, Neighbour, WordNet, WordDrop, CharSwap)
+}

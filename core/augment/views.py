@@ -1,6 +1,7 @@
 """Two views of every text: the stage in which augmenters work, with progress, kept between runs."""
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,35 +16,37 @@ _AT_ONCE = 500
 STAGE = "augment"
 
 
-def make_views(bench: Bench, augmenters: tuple[Augmenter, ...], strength: float) -> Work[list[list[str]]]:
-    """Return two lists of texts, each made by all augmenters one after another; equal settings find them kept.
+def make_views(bench: Bench, makers: Sequence[Sequence[Augmenter]], strength: float) -> Work[list[list[str]]]:
+    """Return one list of texts per maker, a maker being augmenters one after another; equal settings find them kept.
 
-    A text of which nothing would be left stays as it was. Without an augmenter there are no views.
+    A text of which nothing would be left stays as it was. Without a maker there are no views.
     """
-    yield StageStarted(STAGE, 2 * len(bench.texts))
-    if not augmenters:
-        yield Progress(STAGE, 2 * len(bench.texts), 2 * len(bench.texts))
+    total = max(1, len(makers)) * len(bench.texts)
+    yield StageStarted(STAGE, total)
+    if not makers:
+        yield Progress(STAGE, total, total)
         return []
-    about = " ".join(f"{one.name} {one.version()}" for one in augmenters) + f" {strength} {bench.seed}"
+    names = [[f"{one.name} {one.version()}" for one in maker] for maker in makers]
+    about = f"{names} {strength} {bench.seed}"
     path = bench.cache / "views" / f"{text_digest(bench.texts, about)}.json"
     if path.exists():
         views = load_json(path)
     else:
         views = []
-        for number in range(2):
+        for number, maker in enumerate(makers):
             view: list[str] = []
             for start in range(0, len(bench.texts), _AT_ONCE):
                 texts = list(bench.texts[start : start + _AT_ONCE])
                 changed = texts
-                for place, augmenter in enumerate(augmenters):
+                for place, augmenter in enumerate(maker):
                     seed = np.random.SeedSequence([bench.seed, number, start, place]).generate_state(1)[0]
                     changed = augmenter.augment(changed, strength, int(seed))
                 view += [new if new.strip() else old for new, old in zip(changed, texts, strict=True)]
-                yield Progress(STAGE, number * len(bench.texts) + len(view), 2 * len(bench.texts))
+                yield Progress(STAGE, number * len(bench.texts) + len(view), total)
             views.append(view)
         save_bytes(path, json.dumps(views).encode())
     same = np.mean([old == first for old, first in zip(bench.texts, views[0], strict=True)])
     if same > 0.5:
         yield Note(f"{same:.0%} of the texts could not be changed: the views teach little.", "warning")
-    yield Progress(STAGE, 2 * len(bench.texts), 2 * len(bench.texts))
+    yield Progress(STAGE, total, total)
     return views

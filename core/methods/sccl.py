@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.augment import AUGMENTERS
+from core.augment import AUGMENTERS, Augmenter
+from core.augment.contextual import Contextual
 from core.augment.views import STAGE as AUGMENT
 from core.augment.views import make_views
 from core.bench import Bench
@@ -31,7 +32,7 @@ if TYPE_CHECKING:  # torch is loaded when it is needed
     from core.nn.training import Learner
 
 SIMILAR, DROPOUT, COLUMNS = "similar", "dropout", "columns"
-VIEWS = (SIMILAR, *AUGMENTERS, "neighbour+worddrop", "neighbour+charswap", COLUMNS, DROPOUT)
+VIEWS = (SIMILAR, *AUGMENTERS, "neighbour+worddrop", "neighbour+charswap", "contextual+charswap", COLUMNS, DROPOUT)
 NEAREST = 5
 STARTS = ("similar", "kmeans")
 OBJECTIVES = ("joint", "contrastive", "clustering", "sequential")
@@ -88,6 +89,10 @@ class Sccl(Method):
     head_rate: float = knob(2e-3, "Learning rate of heads and centres.", low=0.0, high=1.0, advanced=True)
     first_view: str = knob("", "The column with the first other wording, for columns.", low=0, high=200, advanced=True)
     second_view: str = knob("", "The column with the second one, for columns.", low=0, high=200, advanced=True)
+    first_model: str = knob(
+        "", "The fill-mask model of the first view, for contextual.", low=0, high=200, advanced=True
+    )
+    second_model: str = knob("", "That of the second view, if another.", low=0, high=200, advanced=True)
     every: int = knob(25, "Steps between two looks at the clusters.", low=1, high=10_000, advanced=True)
     pooling: str = knob(
         "mean", "One vector per text: the mean of its tokens, or its first token.", choices=POOLINGS, advanced=True
@@ -115,9 +120,9 @@ class Sccl(Method):
         super().check(bench)
         if self.augmenter == DROPOUT and self.depth == "0":
             raise BadInput("With depth 0 no layer drops anything out, so both views would be the same: choose words.")
-        for name in self.augmenter.split("+"):
-            if name in AUGMENTERS and (line := AUGMENTERS[name](bench).missing()):
-                raise BadInput(f"The augmenter {name} is not available here: {line}")
+        for augmenter in [one for maker in self._makers(bench) for one in maker]:
+            if line := augmenter.missing():
+                raise BadInput(f"The augmenter {augmenter.name} is not available here: {line}")
 
     def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
         """Say that training takes most of the time."""
@@ -180,9 +185,15 @@ class Sccl(Method):
 
     def _make_views(self, bench: Bench) -> Work[list[list[str]]]:
         """Return two new wordings of all texts, or none where similar texts or dropout serve as such."""
-        names = [name for name in self.augmenter.split("+") if name in AUGMENTERS]
-        made = yield from make_views(bench, tuple(AUGMENTERS[name](bench) for name in names), self.strength)
+        made = yield from make_views(bench, self._makers(bench), self.strength)
         return made or [list(view) for view in bench.views]
+
+    def _makers(self, bench: Bench) -> list[list[Augmenter]]:
+        """Return what makes the first and the second view: the same, but for the fill-mask models."""
+        names = [name for name in self.augmenter.split("+") if name in AUGMENTERS]
+        models = (self.first_model, self.second_model or self.first_model)
+        made = [[_maker(name, bench, model) for name in names] for model in models]
+        return made if names else []
 
     def _train(
         self, learner: "Learner", heads: "ScclHeads", near: np.ndarray, bench: Bench, state: State
@@ -225,3 +236,7 @@ class Sccl(Method):
         if objective == "contrastive" or (objective == "clustering" and self.cluster_loss == "crossed"):
             return (1, 2), (0, 0, 1)
         return (0, 1, 2), (0, 1, 2)
+
+
+def _maker(name: str, bench: Bench, model: str) -> Augmenter:
+    return Contextual(bench, model) if name == Contextual.name else AUGMENTERS[name](bench)

@@ -35,9 +35,8 @@ def draw_estimate(corpus: Corpus, method: type[Method], values: dict[str, Any], 
     with st.container(border=True):
         st.markdown(f":material/timer: **About {spoken_time(total)}** and at most {most / 1e9:.1f} GB of memory")
         parts = " · ".join(f"{stage.name} {spoken_time(stage.seconds)}" for stage in stages)
-        st.caption(
-            f"{parts}. {how}, on {_DEVICES[config.device]} with {config.threads} thread{'s' if config.threads > 1 else ''}."
-        )
+        where = f"on {_DEVICES[config.device]} with {config.threads} thread{'s' if config.threads > 1 else ''}"
+        st.caption(f"{parts}. {how}, {where}.")
         for reason in config.reasons.values():
             st.caption(reason)
 

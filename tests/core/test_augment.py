@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from core.augment import AUGMENTERS
-from core.augment.base import change_words
+from core.augment.base import Augmenter, change_words
+from core.augment.contextual import Contextual
 from core.augment.views import make_views
 from core.augment.wordnet import read_synonyms
 from core.bench import Bench
-from core.encoder import EMBEDDED
+from core.encoder import EMBEDDED, find_folder
 from core.events import Event, Progress, StageStarted
 from core.steps.projector import Projector
 from core.work import T, Work
@@ -53,6 +54,47 @@ def bench_of(texts: list[str], cache: Path, seed: int = 0) -> Bench:
     return Bench(texts, seed, EMBEDDED, "cpu", 256, "float32", cache, Projector())
 
 
+@pytest.fixture(scope="module")
+def fill_mask(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build a tiny BERT with a language-model head and teach it the texts of this file for a moment."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+
+    folder = tmp_path_factory.mktemp("fill-mask")
+    tokenizer = AutoTokenizer.from_pretrained(find_folder(EMBEDDED))
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    model = BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **sizes))
+    found = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    optimiser = torch.optim.Adam(model.parameters(), 1e-2)
+    for _ in range(25):
+        masked = found["input_ids"].masked_fill(torch.rand(found["input_ids"].shape) < 0.15, tokenizer.mask_token_id)
+        loss = model(input_ids=masked, attention_mask=found["attention_mask"], labels=found["input_ids"]).loss
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    model.save_pretrained(folder)
+    return folder
+
+
+def made_for(name: str, cache: Path, fill_mask: Path) -> Augmenter:
+    """Return an augmenter with what it needs."""
+    bench = bench_of(TEXTS, cache)
+    return Contextual(bench, str(fill_mask)) if name == "contextual" else AUGMENTERS[name](bench)
+
+
+def test_contextual_words_fit_their_place_and_a_missing_model_is_said(tmp_path: Path, fill_mask: Path) -> None:
+    known = {word.lower() for text in TEXTS for word in text.split()}
+    views = made_for("contextual", tmp_path, fill_mask).augment(TEXTS, 0.2, 0)
+    new = {word.lower() for view in views for word in view.split()}
+    assert len(new & known) > 0.5 * len(new), "a model that learnt these texts puts in their words"
+    assert all(len(view.split()) == len(text.split()) for view, text in zip(views, TEXTS, strict=True))
+    bench = bench_of(TEXTS, tmp_path)
+    for model, sentence in (("", "first_model"), ("nobody/nothing", "cannot be reached"), (EMBEDDED, "no fill-mask")):
+        assert sentence in (Contextual(bench, model).missing() or "")
+
+
 def drained(work: Work[T]) -> tuple[T, list[Event]]:
     told: list[Event] = []
     while True:
@@ -63,8 +105,8 @@ def drained(work: Work[T]) -> tuple[T, list[Event]]:
 
 
 @pytest.mark.parametrize("name", AUGMENTERS)
-def test_the_same_seed_says_the_same_and_another_one_something_else(name: str, tmp_path: Path) -> None:
-    augmenter = AUGMENTERS[name](bench_of(TEXTS, tmp_path))
+def test_the_same_seed_says_the_same_and_another_one_something_else(name: str, tmp_path: Path, fill_mask: Path) -> None:
+    augmenter = made_for(name, tmp_path, fill_mask)
     first, again, other = (augmenter.augment(TEXTS, 0.3, seed) for seed in (1, 1, 2))
     assert first == again != other
     assert len(first) == len(TEXTS)
@@ -72,9 +114,9 @@ def test_the_same_seed_says_the_same_and_another_one_something_else(name: str, t
 
 
 @pytest.mark.parametrize("name", AUGMENTERS)
-def test_strength_is_the_share_of_words_that_change(name: str, tmp_path: Path) -> None:
+def test_strength_is_the_share_of_words_that_change(name: str, tmp_path: Path, fill_mask: Path) -> None:
     long = [" ".join(TEXTS[row : row + 5]) for row in range(0, 30, 5)]
-    augmenter = AUGMENTERS[name](bench_of(TEXTS, tmp_path))
+    augmenter = made_for(name, tmp_path, fill_mask)
     changed = []
     for strength in (0.1, 0.5):
         views = augmenter.augment(long, strength, 0)
@@ -87,17 +129,17 @@ def test_strength_is_the_share_of_words_that_change(name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", AUGMENTERS)
-def test_odd_texts_do_no_harm(name: str, tmp_path: Path) -> None:
-    made = AUGMENTERS[name](bench_of(TEXTS, tmp_path)).augment(ODD, 0.5, 0)
+def test_odd_texts_do_no_harm(name: str, tmp_path: Path, fill_mask: Path) -> None:
+    made = made_for(name, tmp_path, fill_mask).augment(ODD, 0.5, 0)
     assert len(made) == len(ODD) and all(isinstance(text, str) for text in made)
     assert made[0] == ""
 
 
 @pytest.mark.parametrize("name", AUGMENTERS)
-def test_every_augmenter_is_here_and_says_when_to_choose_it(name: str, tmp_path: Path) -> None:
+def test_every_augmenter_is_here_and_says_when_to_choose_it(name: str, tmp_path: Path, fill_mask: Path) -> None:
     kind = AUGMENTERS[name]
     assert kind.__module__ == f"core.augment.{name}" and "Relations:" in (kind.__doc__ or "")
-    assert kind(bench_of(TEXTS, tmp_path)).missing() is None
+    assert made_for(name, tmp_path, fill_mask).missing() is None
 
 
 def test_files_and_registry_agree() -> None:
@@ -126,11 +168,11 @@ def test_a_word_becomes_one_of_nearly_the_same_meaning(tmp_path: Path) -> None:
 def test_views_are_made_once_with_progress_and_then_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = bench_of(TEXTS, tmp_path)
     drop = AUGMENTERS["worddrop"]
-    views, told = drained(make_views(bench, (drop(bench), AUGMENTERS["charswap"](bench)), 0.3))
+    views, told = drained(make_views(bench, [(drop(bench), AUGMENTERS["charswap"](bench))] * 2, 0.3))
     assert len(views) == 2 and views[0] != views[1] and all(len(view) == len(TEXTS) for view in views)
     assert isinstance(told[0], StageStarted) and isinstance(told[-1], Progress) and told[-1].done == told[-1].total
     monkeypatch.setattr(drop, "augment", lambda *_: pytest.fail("made again"))
-    again, _ = drained(make_views(bench, (drop(bench), AUGMENTERS["charswap"](bench)), 0.3))
+    again, _ = drained(make_views(bench, [(drop(bench), AUGMENTERS["charswap"](bench))] * 2, 0.3))
     assert again == views
 
 
@@ -138,5 +180,5 @@ def test_a_text_is_never_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     drop = AUGMENTERS["worddrop"]
     monkeypatch.setattr(drop, "augment", lambda self, texts, strength, seed: [""] * len(texts))
     bench = bench_of(TEXTS, tmp_path)
-    views, _ = drained(make_views(bench, (drop(bench),), 0.3))
+    views, _ = drained(make_views(bench, [[drop(bench)]] * 2, 0.3))
     assert views[0] == TEXTS
