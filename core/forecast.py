@@ -66,11 +66,11 @@ class Forecast:
         seconds = self.pace.loading + self.texts / 20_000 + self.fresh * self.forward(self.shape.layers)
         return Stage(name, seconds, PROGRAM + self.weights() + self.vectors())
 
-    def cluster(self, clusters: int, columns: int, partition: str) -> Stage:
-        """Start k-means ten times, with UMAP before it if asked for."""
+    def cluster(self, clusters: int, columns: int, partition: str, starts: int = 10) -> Stage:
+        """Start k-means some times, with UMAP before it if asked for."""
         held = 4.0 * self.texts * columns
         columns, before = (columns, 0.0) if partition == "kmeans" else (clusters + 1, 5 + 2e-3 * self.texts)
-        rounds = _KMEANS_ROUNDS * 10 * self.texts * clusters
+        rounds = _KMEANS_ROUNDS * starts * self.texts * clusters
         seconds = before + rounds * (self.pace.kmeans * columns + 1e-9)
         return Stage("cluster", seconds + 0.2, PROGRAM + self.weights() + 3 * held + 16 * self.texts * clusters)
 

@@ -130,8 +130,9 @@ class Sccl(Method):
         taken = len(self._roles(self.objective)[0])
         batch = min(self.batch, forecast.texts)
         passes = self.steps * batch * taken / max(forecast.texts, 1)
+        starts = 1 if self.partition == "kmeans" else 10
         deep = forecast.deep(depth, self._views, passes, batch)
-        return *deep, forecast.cluster(self.clusters, forecast.shape.width, self.partition)
+        return *deep, forecast.cluster(self.clusters, forecast.shape.width, self.partition, starts)
 
     def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Encode, augment, prepare, train, then partition what was learnt, starting from the learnt centres."""
