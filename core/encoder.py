@@ -172,7 +172,9 @@ class Encoder:
 
     def trainable_model(self) -> Any:
         """Return a copy that may learn, in full precision; what is encoded here later is not changed by it."""
-        return copy.deepcopy(self.model).float()
+        if self.precision in ("float32", "int8"):
+            return copy.deepcopy(self.model)
+        return Encoder(self.name, self.device, self._asked_limit, "float32").model  # not from rounded weights
 
     @property
     def shape(self) -> Shape:

@@ -14,7 +14,8 @@ from core.shape import SPLITTABLE, Shape
 
 def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
     """Return the context in which networks run; losses leave it by asking for float32 themselves."""
-    return torch.autocast(device, getattr(torch, precision), enabled=precision != "float32")
+    half = precision if precision in ("bfloat16", "float16") else "bfloat16"
+    return torch.autocast(device, getattr(torch, half), enabled=precision == half)
 
 
 def _bert_layer(layer: Any, states: Tensor, pack: Pack, bias: dict[int, Tensor]) -> Tensor:

@@ -62,8 +62,11 @@ class Log:
 
 
 def _plain(event: Event) -> Record:
-    """Return an event's fields; a checkpoint's arrays are in files of their own."""
-    return {"stage": event.stage, "values": dict(event.values)} if isinstance(event, Checkpoint) else asdict(event)
+    """Return an event's fields; a checkpoint's arrays and lists are in a file of its own, its plain values here too."""
+    if not isinstance(event, Checkpoint):
+        return asdict(event)
+    plain = {name: value for name, value in event.values.items() if isinstance(value, str | int | float)}
+    return {"stage": event.stage, "values": plain}
 
 
 @dataclass

@@ -113,11 +113,14 @@ def test_a_torn_last_line_is_left_alone_by_readers_and_cut_by_the_owner(run: Run
 def test_every_line_of_the_log_is_json_both_ways(run: Run) -> None:
     for event in (
         Queued(),
-        Checkpoint("train", {"a": np.ones(3)}, {"n": 1}),
+        Checkpoint("train", {"a": np.ones(3)}, {"n": 1, "looks": [{"step": 1}] * 50}),
         Note("“quoted”\n\ud800"),
         Ended("failed", "x", "y\nz"),
     ):
         run.record(event)
+    assert "looks" not in run.log.path.read_text("utf-8"), (
+        "lists that grow are not written into the log again and again"
+    )
     for line in run.log.path.read_text("utf-8").splitlines():
         assert json.loads(json.dumps(json.loads(line))) == json.loads(line)
 

@@ -140,3 +140,44 @@ def test_near_texts_are_about_the_same_and_never_the_text_itself(corpus: Corpus,
     space = joined_views(vectors, corpus.texts, 0)
     np.testing.assert_allclose(np.linalg.norm(space, axis=1), 1, rtol=1e-5)
     np.testing.assert_array_equal(near[:, 0], (space @ space.T - 3 * np.eye(len(space))).argmax(1))
+
+
+def test_a_loss_that_is_no_number_ends_training_at_the_last_good_checkpoint(
+    corpus: Corpus, shared_store: Store, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, calls = ScclHeads.joint, []
+
+    def broken(self: ScclHeads, *views: object) -> dict[str, object]:
+        calls.append(1)
+        found = original(self, *views)  # type: ignore[arg-type]
+        return found if len(calls) < 4 else {name: term * float("nan") for name, term in found.items()}
+
+    monkeypatch.setattr(ScclHeads, "joint", broken)
+    run, told = finish(shared_store, corpus, projector, steps=10)
+    notes = [event.text for event in told if isinstance(event, Note)]
+    assert "The loss is no number any more: training ends as it was at step 2." in notes
+    assert np.isfinite(run.clustering().vectors).all()
+
+
+def test_short_memory_in_a_step_is_told_once_and_the_run_goes_on(
+    corpus: Corpus, shared_store: Store, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from core.nn.training import Learner
+
+    original = Learner._forward
+
+    def scarce(self: Learner, rows: np.ndarray) -> object:
+        if self.trunk.training and self.source.lengths[rows].sum() > 300:
+            raise MemoryError
+        return original(self, rows)
+
+    monkeypatch.setattr(Learner, "_forward", scarce)
+    _, told = finish(shared_store, corpus, projector, batch=36)
+    assert len([event for event in told if isinstance(event, Note) and "Memory ran short" in event.text]) == 1
+
+
+def test_at_depth_0_only_the_heads_learn(corpus: Corpus, shared_store: Store, projector: Projector) -> None:
+    run, told = finish(shared_store, corpus, projector, depth="0")
+    before, _ = finish(shared_store, corpus, projector, depth="0", steps=1, every=1)
+    np.testing.assert_allclose(run.clustering().vectors, before.clustering().vectors, atol=1e-6)
+    assert not any(name.startswith("trunk.") for name in run.state()["train"].arrays)
