@@ -14,7 +14,7 @@ from core.runs.config import HIGHEST_SEED, TOKEN_LIMIT, resolve
 from core.runs.store import Run
 from pages.parts.estimate import draw_estimate
 from pages.parts.knobs import draw_knobs
-from pages.parts.progress import LIVE, draw_road, spoken_time, watch
+from pages.parts.progress import LIVE, draw_notes, draw_road, spoken_time, watch
 from pages.parts.services import (
     STATUS_ICONS,
     begin_page,
@@ -55,6 +55,7 @@ def _show_run(run: Run) -> None:
     icon = STATUS_ICONS[status]
     if status == "finished":
         st.success(f"Finished in {spoken_time(spent)}.", icon=icon)
+        draw_notes(run)
         with st.container(horizontal=True):
             st.page_link(
                 "pages/explore.py",

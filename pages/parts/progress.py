@@ -37,8 +37,7 @@ def _draw(run: Run, status: str) -> None:
             f": {story.done:,} of {story.total:,}" if story.total > 1 else ""
         )
         st.progress(min(share, 1.0), text + (f" · {spoken_time(left)} left in all" if left is not None else ""))
-    for level, note in story.notes:
-        (st.warning if level == "warning" else st.caption)(plain(note))
+    draw_notes(run)
     if worker().is_stopping(name):
         st.button("Stopping after this step …", disabled=True, icon=":material/stop_circle:")
     elif worker().owns(name):
@@ -50,14 +49,23 @@ def _draw(run: Run, status: str) -> None:
         st.caption("This run is being worked on by another process, which alone can stop it.")
 
 
+def draw_notes(run: Run) -> None:
+    """Show why things are as they are, and what happened, in plain words."""
+    for reason in run.config.reasons.values():
+        st.caption(plain(reason))
+    for level, note in run.story().notes:
+        (st.warning if level == "warning" else st.caption)(plain(note))
+
+
 def draw_road(run: Run) -> None:
     """Show the stages in their order: walked, at work, to come."""
     story = run.story()
     road = list(story.road) or [*find_method(run.config.method).stages, "map", "describe"]
     reached = road.index(story.stage) if story.stage in road else len(road) if story.phase == "finished" else -1
-    for position, (column, stage) in enumerate(zip(st.columns(len(road)), road, strict=True)):
-        with column.container(border=True, height="stretch"):
-            _draw_stage(stage, position, reached, run)
+    with st.container(horizontal=True, gap="small"):  # wraps where the window is narrow or the road is long
+        for position, stage in enumerate(road):
+            with st.container(border=True, width=150, gap="xxsmall"):
+                _draw_stage(stage, position, reached, run)
 
 
 def _draw_stage(stage: str, position: int, reached: int, run: Run) -> None:
