@@ -11,19 +11,11 @@ from core.nn.packing import Pack
 from core.nn.prefix import Prefix, fits, keep_prefix
 from core.nn.trunk import Trunk
 from core.tokens import Tokens
-from core.work import T, Work
+from tests.benchmarks.timing import drained
 from tests.core.nn.tiny import tiny_model, tiny_tokens
 
 KINDS = ("bert", "roberta", "distilbert", "mpnet", "albert")
 SPLIT = KINDS[:4]
-
-
-def drained(work: Work[T]) -> T:
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return end.value
 
 
 def flat_ids(tokens: Tokens, pack: Pack) -> torch.Tensor:
