@@ -98,8 +98,7 @@ def normalised(vectors: np.ndarray) -> np.ndarray:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 
-def student_t(vectors: np.ndarray, centres: np.ndarray, alpha: float) -> np.ndarray:
-    """Return the papers' soft assignment q, which is flat by nature: for comparison, not for reading."""
-    logits = -(alpha + 1) / 2 * np.log1p(squared_distances(vectors, centres) / alpha)
-    weights = np.exp(logits - logits.max(1, keepdims=True))
-    return np.asarray(weights / weights.sum(1, keepdims=True), np.float32)
+def cluster_means(vectors: np.ndarray, labels: np.ndarray, clusters: int) -> np.ndarray:
+    """Return the mean vector of every cluster; an empty one gets the mean of all."""
+    places = [np.flatnonzero(labels == cluster) for cluster in range(clusters)]
+    return np.stack([vectors[rows].mean(0) if len(rows) else vectors.mean(0) for rows in places])

@@ -1,5 +1,9 @@
 """The one exception that is meant for people."""
 
+from collections.abc import Callable
+
+import numpy as np
+
 
 class BadInput(Exception):
     """Something the person gave cannot be used; the message is one plain sentence that says what and why.
@@ -16,3 +20,14 @@ def is_out_of_memory(fault: BaseException) -> bool:
         or type(fault).__name__ == "OutOfMemoryError"
         or (isinstance(fault, RuntimeError) and "allocate memory" in str(fault))
     )
+
+
+def in_halves(rows: np.ndarray, work: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Do work on rows at once or, where memory runs out, on one half after the other, and so on down to one row."""
+    try:
+        return work(rows)
+    except (MemoryError, RuntimeError) as fault:
+        if len(rows) < 2 or not is_out_of_memory(fault):
+            raise
+    middle = len(rows) // 2
+    return np.concatenate([in_halves(rows[:middle], work), in_halves(rows[middle:], work)])

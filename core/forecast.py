@@ -10,7 +10,7 @@ import numpy as np
 from core.bench import Bench
 from core.encoder import load_encoder, read_shape
 from core.shape import TOKENS_HELD, Shape
-from core.tokens import Tokens
+from core.tokens import Tokens, guess_lengths
 
 PROGRAM = 800e6  # bytes that the program with all of its libraries takes before it does anything
 _SAMPLE = 1_500
@@ -54,17 +54,17 @@ class Forecast:
         """Seconds for all tokens, ``copies`` times, through that many layers."""
         return self.pace.forward * layers * copies * self._products()
 
-    def training(self, layers: int, frozen: int, copies: float) -> float:
-        """Seconds for so many passes over the corpus in which ``layers`` learn above ``frozen`` ones run along."""
-        return copies * self._products() * (3 * layers * self.pace.training + frozen * self.pace.forward)
+    def training(self, layers: int, copies: float) -> float:
+        """Seconds for so many passes over the corpus through layers that learn."""
+        return copies * self._products() * 3 * layers * self.pace.training
 
     def _products(self) -> float:
         return self.shape.products * self.tokens + 2 * self.shape.width * self.squares
 
-    def encode(self, name: str = "encode") -> Stage:
+    def encode(self) -> Stage:
         """Encode all texts that are not kept from earlier runs."""
         seconds = self.pace.loading + self.texts / 20_000 + self.fresh * self.forward(self.shape.layers)
-        return Stage(name, seconds, PROGRAM + self.weights() + self.vectors())
+        return Stage("encode", seconds, PROGRAM + self.weights() + self.vectors())
 
     def cluster(self, clusters: int, columns: int, partition: str, starts: int = 10) -> Stage:
         """Start k-means some times, with UMAP before it if asked for."""
@@ -88,7 +88,7 @@ class Forecast:
             Stage("compare", 1 + 5e-11 * self.texts * min(self.texts, 20_000) * self.shape.width, held),
             Stage("augment", 0.1 if views == 1 else 2 + self.texts / 4_000, held),
             Stage("prepare", 1 + self.forward(frozen, views), held),
-            Stage("train", 2 + 1.1 * self.training(depth, 0, passes), steps),
+            Stage("train", 2 + 1.1 * self.training(depth, passes), steps),
             Stage("represent", 0.5 + self.forward(depth), held + self.vectors()),
         )
 
@@ -110,7 +110,7 @@ class Forecast:
 
 def rough_forecast(bench: Bench) -> Forecast:
     """Guess from the number of words and the pace of a laptop; takes no time."""
-    lengths = np.minimum([1.4 * len(text.split()) + 2 for text in bench.texts], bench.token_limit)
+    lengths = guess_lengths(bench.texts, bench.token_limit)
     shape = read_shape(bench.encoder) if bench.encoder else Forecast.shape
     return Forecast(Pace(), len(lengths), float(lengths.sum()), float((lengths**2).sum()), shape=shape)
 

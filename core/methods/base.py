@@ -1,8 +1,10 @@
 """The contract of a method: a frozen dataclass whose fields are its knobs and whose ``fit`` tells what happens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, get_type_hints
+
+import numpy as np
 
 from core.bench import Bench
 from core.clustering import Clustering
@@ -10,7 +12,7 @@ from core.errors import BadInput
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
 from core.shape import Shape
-from core.steps.partition import PARTITIONS
+from core.steps.partition import PARTITIONS, partition
 from core.work import Work
 
 
@@ -124,13 +126,33 @@ class Method:
         """Name the columns beside the text that the method reads."""
         return ()
 
-    def settled(self, texts: Sequence[str], shape: Shape, device: str) -> tuple["Method", dict[str, str]]:
-        """Replace every "auto" by a value when the run is created; return the reasons in words, by knob."""
+    def settled(self, lengths: np.ndarray, shape: Shape, device: str) -> tuple["Method", dict[str, str]]:
+        """Replace every "auto" by a value when the run is created; return the reasons in words, by knob.
+
+        ``lengths`` are the texts' guessed numbers of tokens.
+        """
         return self, {}
 
     def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
         """Name the stages with a guess of their seconds and memory."""
         raise AssertionError(f"{self.name} does not say what its stages are")
+
+    def cluster(
+        self, bench: Bench, vectors: np.ndarray, state: State, start: np.ndarray | None = None
+    ) -> Work[Clustering]:
+        """Partition vectors as the shared knobs say: the last stage of every method."""
+        return (
+            yield from partition(
+                vectors,
+                self.clusters,
+                self.partition,
+                normalise=self.normalise,
+                seed=bench.seed,
+                projector=bench.projector,
+                start=start,
+                state=state.get("cluster"),
+            )
+        )
 
     def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Do the work, telling what happens; go on from ``state``, the last checkpoint of each stage reached."""

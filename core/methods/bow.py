@@ -11,7 +11,6 @@ from core.errors import BadInput
 from core.events import AFRESH, Progress, StageStarted, State
 from core.forecast import PROGRAM, Forecast, Stage
 from core.methods.base import Method, knob
-from core.steps.partition import partition
 from core.work import Work
 
 
@@ -53,14 +52,4 @@ class Bow(Method):
         yield StageStarted("count words")
         counts = self.vectoriser().fit_transform(bench.texts)
         yield Progress("count words", 1, 1)
-        return (
-            yield from partition(
-                counts.toarray(),
-                self.clusters,
-                self.partition,
-                normalise=self.normalise,
-                seed=bench.seed,
-                projector=bench.projector,
-                state=state.get("cluster"),
-            )
-        )
+        return (yield from self.cluster(bench, counts.toarray(), state))

@@ -8,7 +8,6 @@ from core.encoder import POOLINGS
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
 from core.methods.base import Method, knob
-from core.steps.partition import partition
 from core.work import Work
 
 
@@ -36,14 +35,4 @@ class Embed(Method):
     def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Encode (or read the cached vectors), then partition."""
         vectors = yield from bench.encode(self.pooling)
-        return (
-            yield from partition(
-                vectors,
-                self.clusters,
-                self.partition,
-                normalise=self.normalise,
-                seed=bench.seed,
-                projector=bench.projector,
-                state=state.get("cluster"),
-            )
-        )
+        return (yield from self.cluster(bench, vectors, state))

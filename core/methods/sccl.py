@@ -1,6 +1,5 @@
 """SCCL: contrastive learning on two views of every text while clusters form (Zhang et al., NAACL 2021)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from core.augment.contextual import Contextual
 from core.augment.views import STAGE as AUGMENT
 from core.augment.views import make_views
 from core.bench import Bench
-from core.clustering import Clustering, normalised, student_t
+from core.clustering import Clustering, normalised
 from core.encoder import POOLINGS
 from core.errors import BadInput
 from core.events import AFRESH, State
@@ -21,7 +20,7 @@ from core.nn.depth import DEPTHS, settle_depth
 from core.shape import TOKENS_HELD, Shape
 from core.steps.guard import Guard
 from core.steps.neighbours import joined_views, near_texts, smoothed
-from core.steps.partition import partition, start_centres
+from core.steps.partition import start_centres
 from core.steps.train import Course, represent, train
 from core.work import Work
 
@@ -107,11 +106,11 @@ class Sccl(Method):
         """Name the columns beside the text that are read."""
         return (self.first_view, self.second_view) if self.augmenter == COLUMNS else ()
 
-    def settled(self, texts: Sequence[str], shape: Shape, device: str) -> tuple[Method, dict[str, str]]:
+    def settled(self, lengths: np.ndarray, shape: Shape, device: str) -> tuple[Method, dict[str, str]]:
         """Fix the depth."""
-        tokens = sum(1.4 * len(text.split()) + 2 for text in texts)
+        texts, tokens = len(lengths), float(lengths.sum())
         taken = len(self._roles(self.objective)[0])
-        trained = self.steps * min(self.batch, len(texts)) / max(len(texts), 1) * tokens * taken
+        trained = self.steps * min(self.batch, texts) / max(texts, 1) * tokens * taken
         depth, reason = settle_depth(self.depth, shape, device, self._views * tokens, trained)
         return replace(self, depth=str(depth)), {"depth": reason}
 
@@ -171,18 +170,8 @@ class Sccl(Method):
         )
         yield from self._train(learner, heads, near[:, :NEAREST], bench, state)
         vectors = yield from represent(learner, len(bench.texts), state)
-        mu = heads.centres.mu.detach().cpu().numpy()
-        clustering = yield from partition(
-            vectors,
-            self.clusters,
-            self.partition,
-            normalise=self.normalise,
-            seed=bench.seed,
-            projector=bench.projector,
-            start=mu,
-            state=state.get("cluster"),
-        )
-        return replace(clustering, beside={"q": student_t(vectors, mu, self.alpha)})
+        clustering = yield from self.cluster(bench, vectors, state, start=heads.centres.array())
+        return replace(clustering, beside={"q": heads.soft(vectors)})
 
     def _make_views(self, bench: Bench) -> Work[list[list[str]]]:
         """Return two new wordings of all texts, or none where similar texts or dropout serve as such."""
@@ -201,7 +190,7 @@ class Sccl(Method):
     ) -> Work[None]:
         from core.nn.training import batch_rows
 
-        rows, turn = len(bench.texts), self.steps // 2
+        rows, turn = len(bench.texts), self.steps // 2 if self.objective == "sequential" else 0
         guard = Guard(rows, self.clusters, bench.seed)
 
         def take() -> bool:
@@ -226,7 +215,8 @@ class Sccl(Method):
 
             return learner.step(np.concatenate(places), loss)
 
-        yield from train(learner, guard, Course("train", self.steps, self.every), take, heads.centres.array, state)
+        course = Course("train", self.steps, self.every, turn)
+        yield from train(learner, guard, course, take, heads.centres.array, state)
 
     def _roles(self, objective: str) -> tuple[tuple[int, ...], tuple[int, int, int]]:
         """Say which wordings a step takes, and which of those play text, first view and second view."""

@@ -81,5 +81,10 @@ class ScclHeads(nn.Module):
         pull, sharpen = self.contrastive(first, second), self.clustering(original, first, second)
         return pull | sharpen | {"loss": pull["loss"] + sharpen["loss"]}
 
+    def soft(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the paper's q, which is flat by nature: for comparison, not for reading."""
+        with torch.no_grad():
+            return self._log_q(torch.from_numpy(vectors).to(self.centres.mu.device)).exp().cpu().numpy()
+
     def _log_q(self, vectors: Tensor) -> Tensor:
         return log_student_t(vectors, self.centres.mu, self.alpha)

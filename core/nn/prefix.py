@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from filelock import FileLock, Timeout
 
+from core.errors import in_halves
 from core.events import Progress, StageStarted
 from core.files import load_json, save_json
 from core.nn.packing import Pack
@@ -42,15 +43,10 @@ class Prefix:
         return self.states[flat_places(self.offsets, self.place[rows])]
 
 
-def prefix_bytes(tokens: int, width: int) -> int:
-    """Say how large a prefix is on the disk."""
-    return tokens * width * 2
-
-
 def fits(cache: Path, tokens: int, width: int) -> bool:
     """Say whether a prefix is within its bound and the disk has room for it."""
     cache.mkdir(parents=True, exist_ok=True)
-    wanted = prefix_bytes(tokens, width)
+    wanted = tokens * width * 2
     return wanted <= LARGEST_PREFIX and wanted + _SPARE_DISK <= shutil.disk_usage(cache).free
 
 
@@ -102,7 +98,7 @@ def _compute(
         file.seek(0, os.SEEK_END)
         unsynced = 0
         for number in range(int(synced["batches"]), len(plan)):
-            states = _states(trunk, unique.taken(plan[number]), device, precision)
+            states = in_halves(plan[number], lambda rows: _states(trunk, unique.taken(rows), device, precision))
             file.write(states.tobytes())
             done, unsynced = done + len(states), unsynced + states.nbytes
             if unsynced >= _SYNCED_EVERY or done == total:

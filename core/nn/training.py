@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.errors import is_out_of_memory
+from core.errors import in_halves, is_out_of_memory
 from core.events import Checkpoint
 from core.nn.packing import Pack
 from core.nn.trunk import Trunk, autocast
@@ -70,8 +70,7 @@ class Learner:
         groups = [group for group in groups if group["params"]]
         self.optimiser = torch.optim.AdamW(groups, weight_decay=0.0, fused=True)
         self._scaler = torch.amp.GradScaler(device, enabled=self.precision == "float16")
-        self._sums: dict[str, Tensor] = {}
-        self._since = 0
+        self._sums: dict[str, tuple[Tensor, int]] = {}
 
     # One step -----------------------------------------------------------------------------------------------------
 
@@ -92,9 +91,9 @@ class Learner:
         self._scaler.update()
         self.optimiser.zero_grad(set_to_none=True)
         self.steps += 1
-        self._since += 1
         for name, term in terms.items():
-            self._sums[name] = self._sums.get(name, torch.zeros((), device=self.device)) + term.detach()
+            total, count = self._sums.get(name, (torch.zeros((), device=self.device), 0))
+            self._sums[name] = total + term.detach(), count + 1
         return roomy
 
     def _backward(self, rows: np.ndarray, loss: Loss) -> Mapping[str, Tensor]:
@@ -149,8 +148,8 @@ class Learner:
 
     def told(self) -> dict[str, float]:
         """Return the mean of each term since last asked; raise Diverged if one is no finite number."""
-        means = {name: float(value) / max(self._since, 1) for name, value in self._sums.items()}
-        self._sums, self._since = {}, 0
+        means = {name: float(total) / count for name, (total, count) in self._sums.items()}
+        self._sums = {}
         if not all(np.isfinite(value) for value in means.values()):
             raise Diverged
         return means
@@ -160,7 +159,8 @@ class Learner:
         for places in length_packs(self.source.lengths[rows], min(self.piece_tokens, TOKENS_PER_PACK)):
             self.trunk.eval()
             with torch.inference_mode():
-                yield places, self._forward(rows[places]).cpu().numpy()
+                vectors = in_halves(rows[places], lambda some: self._forward(some).cpu().numpy())
+            yield places, vectors
 
     # Where it stands ----------------------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class Learner:
         self.steps, self.piece_tokens = int(state.values["steps"]), int(state.values["piece_tokens"])
         self._scaler.load_state_dict(state.values["scaler"])
         self.optimiser.zero_grad(set_to_none=True)
-        self._sums, self._since = {}, 0
+        self._sums = {}
 
 
 def batch_rows(rows: int, size: int, seed: int, step: int) -> np.ndarray:

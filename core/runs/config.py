@@ -10,6 +10,7 @@ from core.corpus import Corpus
 from core.encoder import EMBEDDED, check_encoder, check_precision, default_precision, find_device, read_shape
 from core.errors import BadInput
 from core.methods import Method, find_method
+from core.tokens import guess_lengths
 
 HIGHEST_SEED = 999_999
 TOKEN_LIMIT = 256
@@ -107,7 +108,7 @@ def resolve(
     device = find_device() if deep else "cpu"
     encoder = check_encoder(encoder) if deep else ""
     if deep:
-        method, reasons = method.settled(corpus.texts, read_shape(encoder), device)
+        method, reasons = method.settled(guess_lengths(corpus.texts, token_limit), read_shape(encoder), device)
     return RunConfig(
         file=file,
         file_sha256=file_sha256,

@@ -4,10 +4,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import silhouette_score
 
-from core.clustering import normalised, squared_distances
+from core.clustering import cluster_means, normalised, squared_distances
 from core.events import Checkpoint
+from core.steps.evaluate import silhouette
 
 SAMPLE = 2_000
 _ROUNDS = 3
@@ -59,8 +59,8 @@ class Guard:
             int((sizes > 0).sum()),
             float(-(shares * np.log(shares)).sum() / np.log(max(self.clusters, 2))),
             float((labels != self._labels).mean()),
-            _silhouette(space, labels),
-            _silhouette(self._before, labels),
+            silhouette(space, labels, 0)[0] or 0.0,
+            silhouette(self._before, labels, 0)[0] or 0.0,
             intra,
             inter,
         )
@@ -71,8 +71,7 @@ class Guard:
     def raw_centres(self, vectors: np.ndarray) -> np.ndarray:
         """Return where the clusters of the last look lie among the sample's vectors as they are."""
         assert self._labels is not None
-        places = [np.flatnonzero(self._labels == cluster) for cluster in range(self.clusters)]
-        return np.stack([vectors[rows].mean(0) if len(rows) else vectors.mean(0) for rows in places])
+        return cluster_means(vectors, self._labels, self.clusters)
 
     def health(self, look: Look) -> float:
         """Say how much of the first look's order is left: 1 at the start, near 0 when clusters fall together.
@@ -133,6 +132,7 @@ class Guard:
 
 
 def _lloyd(space: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Take a few rounds of k-means. scikit-learn's would fill an empty cluster anew and so hide a collapse."""
     centres = centres.astype(np.float64).copy()
     labels = squared_distances(space, centres).argmin(1)
     for _ in range(_ROUNDS):
@@ -143,10 +143,6 @@ def _lloyd(space: np.ndarray, centres: np.ndarray) -> np.ndarray:
             break
         labels = new
     return labels
-
-
-def _silhouette(space: np.ndarray, labels: np.ndarray) -> float:
-    return float(silhouette_score(space, labels)) if 1 < len(np.unique(labels)) < len(labels) else 0.0
 
 
 def _distances(space: np.ndarray, labels: np.ndarray) -> tuple[float, float]:

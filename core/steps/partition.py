@@ -9,7 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from core.clustering import Clustering, normalised, soft_assignment
+from core.clustering import Clustering, cluster_means, normalised, soft_assignment
 from core.events import Checkpoint, Note, Progress, StageStarted
 from core.steps.projector import Projector
 from core.work import Work
@@ -108,5 +108,4 @@ def start_centres(vectors: np.ndarray, space: np.ndarray, clusters: int, seed: i
         best = model if best is None or model.inertia_ < best.inertia_ else best
         yield None
     assert best is not None
-    filled = [np.flatnonzero(best.labels_ == cluster) for cluster in range(clusters)]
-    return np.stack([vectors[rows].mean(0) if len(rows) else vectors.mean(0) for rows in filled])
+    return cluster_means(vectors, best.labels_, clusters)

@@ -21,6 +21,7 @@ class Course:
     stage: str
     steps: int
     every: int
+    turn: int = 0  # a step at which the objective changes: only after it may the guard find that nothing changes
 
 
 def train(
@@ -38,14 +39,16 @@ def train(
     """
     yield StageStarted(course.stage, course.steps)
     if course.stage in state:
+        best = state[BEST]
         learner.restore(state[course.stage])
         guard.restore(state[course.stage])
     else:
+        best = learner.checkpoint(BEST)
+        yield best  # kept from the start: nothing that follows need be better
         guard.look(0, learner.sampled(guard.sample), centres())
         yield Measured(course.stage, 0, guard.looks[-1].figures())
-    best = state.get(BEST) or learner.checkpoint(BEST)
     good = learner.checkpoint(course.stage, guard.values(), guard.arrays())
-    while learner.steps < course.steps and not guard.verdict:
+    while learner.steps < course.steps and (learner.steps < course.turn or not guard.verdict):
         if not take():
             yield Note(f"Memory ran short: {learner.piece_tokens:,} tokens are now taken at a time.", "warning")
         yield Progress(course.stage, learner.steps, course.steps)

@@ -8,22 +8,27 @@ import numpy as np
 import torch
 
 from core.encoder import EMBEDDED, TOKENS_PER_BATCH, Encoder, default_precision, find_device
+from core.nn.networks import ScclHeads
 from core.nn.prefix import keep_prefix
 from core.nn.training import Learner, batch_rows
 from core.nn.trunk import Trunk
 from core.tokens import Tokens
-from tests.benchmarks.steps import Heads
+from tests.benchmarks.steps import sccl_heads
 from tests.benchmarks.timing import drained, timed
 
 TEXTS = [f"{verb} the {noun} number {i}" for i in range(40) for verb in ("send", "lose") for noun in ("parcel", "card")]
 
 
 def main() -> None:
-    """Encode, train all layers and the top two, compare with the CPU."""
+    """Find the device."""
     device = find_device()
     if device == "cpu":
         sys.exit("There is neither CUDA nor MPS here: nothing to check.")
-    precision = default_precision(device)
+    check(device, default_precision(device))
+
+
+def check(device: str, precision: str) -> None:
+    """Encode, train all layers and the top two, compare with the CPU."""
     print(f"torch {torch.__version__}, {device}, {precision}")
     exact, there = (Encoder(EMBEDDED, *how) for how in (("cpu", 256, "float32"), (device, 256, precision)))
     tokens = exact.tokens(TEXTS)[0]
@@ -36,15 +41,14 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             budget, path = TOKENS_PER_BATCH[device], Path(folder) / "prefix"
             source = views if depth == 6 else drained(keep_prefix(trunk, views, budget, path, device, precision, ""))
-            heads = Heads(trunk.shape.width)
+            heads = sccl_heads(trunk.shape.width)
             settings = {"pooling": "mean", "rate": 1e-5, "head_rate": 1e-3, "seed": 0}
             learner = Learner(trunk, heads, source, device=device, precision=precision, **settings)  # type: ignore
             _steps(learner, heads, 1)
             first = learner.told()["loss"]
             _, seconds = timed(lambda learner=learner, heads=heads: _steps(learner, heads, 20))
             print(f"depth {depth}: loss {first:.3f} to {learner.told()['loss']:.3f} in 20 steps, {seconds:.2f} s")
-            before = learner.checkpoint("train")
-            learner.restore(before)
+            learner.restore(learner.checkpoint("train"))
     if device == "cuda":
         print(f"highest memory {torch.cuda.max_memory_allocated() / 2**20:.0f} MiB on {torch.cuda.get_device_name()}")
 
@@ -56,11 +60,13 @@ def _vectors(encoder: Encoder, tokens: Tokens) -> np.ndarray:
     return found
 
 
-def _steps(learner: Learner, heads: Heads, count: int) -> None:
+def _steps(learner: Learner, heads: ScclHeads, count: int) -> None:
     rows = len(TEXTS)
     for _ in range(count):
         chosen = batch_rows(rows, 32, 0, learner.steps)
-        learner.step(np.concatenate([chosen, chosen + rows, chosen + 2 * rows]), heads.loss)
+        learner.step(
+            np.concatenate([chosen, chosen + rows, chosen + 2 * rows]), lambda vectors: heads.joint(*vectors.chunk(3))
+        )
 
 
 if __name__ == "__main__":

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import psutil
 import torch
-from torch import Tensor, nn
 
 from core.encoder import EMBEDDED, TOKENS_PER_BATCH, Encoder
-from core.nn.losses import kl_rows, log_student_t, log_target, nt_xent
-from core.nn.networks import Centres, ContrastiveHead
+from core.nn.networks import ScclHeads
 from core.nn.prefix import keep_prefix
 from core.nn.training import Learner, batch_rows
 from core.nn.trunk import Trunk
@@ -23,21 +21,10 @@ from tests.benchmarks.timing import drained, timed
 BATCH, CLUSTERS, STEPS = 256, 20, 3
 
 
-class Heads(nn.Module):
-    """SCCL's heads and loss."""
-
-    def __init__(self, width: int) -> None:
-        """Start with centres at random: only their cost matters here."""
-        super().__init__()
-        self.contrast = ContrastiveHead(width)
-        self.centres = Centres(np.random.default_rng(0).normal(size=(CLUSTERS, width)))
-
-    def loss(self, vectors: Tensor) -> dict[str, Tensor]:
-        """Contrastive term on the views, clustering term on the originals."""
-        original, first, second = vectors.chunk(3)
-        log_q = log_student_t(original, self.centres.mu, 1.0)
-        contrastive = nt_xent(self.contrast(first), self.contrast(second), 0.5)
-        return {"loss": 10 * contrastive + kl_rows(log_target(log_q), log_q)}
+def sccl_heads(width: int) -> ScclHeads:
+    """Return SCCL's heads at the paper's settings, centres at random: only their cost matters here."""
+    centres = np.random.default_rng(0).normal(size=(CLUSTERS, width))
+    return ScclHeads(centres, weight=10.0, temperature=0.5, alpha=1.0, cluster_loss="original", seed=0)
 
 
 def compare_steps(views: list[list[str]]) -> None:
@@ -67,12 +54,14 @@ def _fresh(encoder: Encoder) -> Any:
 
 
 def _our_seconds(trunk: Trunk, source: Any, rows: int) -> float:
-    heads = Heads(trunk.shape.width)
+    heads = sccl_heads(trunk.shape.width)
     learner = Learner(trunk, heads, source, pooling="mean", rate=1e-5, head_rate=1e-3, seed=0)
 
     def step() -> None:
         chosen = batch_rows(rows, BATCH, 0, learner.steps)
-        learner.step(np.concatenate([chosen, chosen + rows, chosen + 2 * rows]), heads.loss)
+        learner.step(
+            np.concatenate([chosen, chosen + rows, chosen + 2 * rows]), lambda vectors: heads.joint(*vectors.chunk(3))
+        )
 
     step()
     return min(timed(step)[1] for _ in range(STEPS))
@@ -81,7 +70,7 @@ def _our_seconds(trunk: Trunk, source: Any, rows: int) -> float:
 def _plain_seconds(encoder: Encoder, views: list[list[str]]) -> float:
     """Time the loop of the released code: tokenise in every step, pad to 32, one forward per view."""
     model = _fresh(encoder).train()
-    heads = Heads(384)
+    heads = sccl_heads(384)
     groups = [{"params": list(model.parameters()), "lr": 1e-5}, {"params": list(heads.parameters()), "lr": 1e-3}]
     optimiser = torch.optim.Adam(groups)
     options = {"padding": "max_length", "truncation": True, "max_length": 32, "return_tensors": "pt"}
@@ -96,7 +85,7 @@ def _plain_seconds(encoder: Encoder, views: list[list[str]]) -> float:
             found = encoder.tokenizer([view[row] for row in chosen], **options)
             mask = found["attention_mask"].unsqueeze(-1).float()
             vectors.append((model(**found).last_hidden_state * mask).sum(1) / mask.sum(1))
-        loss = heads.loss(torch.cat(vectors))["loss"]
+        loss = heads.joint(*vectors)["loss"]
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

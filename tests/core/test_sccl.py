@@ -85,7 +85,7 @@ def test_depth_is_settled_when_the_run_is_made_and_its_reason_is_kept(corpus: Co
     config = make_config(corpus, "sccl")
     assert config.knobs["depth"] == "6" and config.reasons["depth"].startswith("The top 6 of 6 layers learn")
     assert "--set depth=6" in config.command()
-    many, _ = Sccl().settled(["a few plain words here"] * 200_000, Shape("bert", 6, 384, 1_536), "cpu")
+    many, _ = Sccl().settled(np.full(200_000, 9.0), Shape("bert", 6, 384, 1_536), "cpu")
     assert 1 <= int(many.depth) < 6  # type: ignore[attr-defined]
 
 
@@ -181,3 +181,18 @@ def test_at_depth_0_only_the_heads_learn(corpus: Corpus, shared_store: Store, pr
     before, _ = finish(shared_store, corpus, projector, depth="0", steps=1, every=1)
     np.testing.assert_allclose(run.clustering().vectors, before.clustering().vectors, atol=1e-6)
     assert not any(name.startswith("trunk.") for name in run.state()["train"].arrays)
+
+
+def test_a_resumed_run_keeps_the_start_where_nothing_was_better(
+    corpus: Corpus, shared_store: Store, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the first look stays the best, its weights are what is kept, stopped in between or not."""
+    monkeypatch.setattr("core.steps.guard.Guard.score", lambda self, look: -look.step)
+    whole, _ = finish(shared_store, corpus, projector, rate=1e-3)
+    stopped = shared_store.create(make_config(corpus, "sccl", **(QUICK | {"rate": 1e-3})), corpus)
+    seen: list[Event] = []
+    assert drive(stopped, projector, lambda: "train" in stopped.state(), seen.append) == "stopped"
+    assert drive(stopped, projector, lambda: False) == "finished"
+    np.testing.assert_array_equal(stopped.clustering().vectors, whole.clustering().vectors)
+    before, _ = finish(shared_store, corpus, projector, depth="0")
+    np.testing.assert_allclose(whole.clustering().vectors, before.clustering().vectors, atol=2e-3)

@@ -5,29 +5,23 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from core.nn.losses import kl_rows, log_student_t, log_target, nt_xent
-from core.nn.networks import Centres, ContrastiveHead
+from core.nn.networks import ScclHeads
 from core.nn.training import Diverged, Learner, batch_rows
 from core.nn.trunk import Trunk
 from tests.core.nn.tiny import tiny_model, tiny_tokens
 
 
-class Heads(nn.Module):
-    """SCCL's two heads."""
+class Heads(ScclHeads):
+    """SCCL's heads, small, the same each time."""
 
     def __init__(self) -> None:
-        """Start the same each time."""
-        super().__init__()
-        torch.manual_seed(1)
-        self.contrast, self.centres = ContrastiveHead(16, 8), Centres(np.random.default_rng(0).normal(size=(3, 16)))
+        """Start with three centres."""
+        centres = np.random.default_rng(0).normal(size=(3, 16))
+        super().__init__(centres, weight=10.0, temperature=0.5, alpha=1.0, cluster_loss="original", seed=1)
 
     def loss(self, vectors: Tensor) -> dict[str, Tensor]:
-        """Both of SCCL's terms over three views."""
-        original, first, second = vectors.chunk(3)
-        contrastive = nt_xent(self.contrast(first), self.contrast(second), 0.5)
-        log_q = log_student_t(original, self.centres.mu, 1.0)
-        clustering = kl_rows(log_target(log_q), log_q)
-        return {"loss": 10 * contrastive + clustering, "contrastive": contrastive, "clustering": clustering}
+        """Both terms over three views."""
+        return self.joint(*vectors.chunk(3))
 
 
 def learner(dropout: bool = True, depth: int = 3, **options: object) -> Learner:
@@ -178,3 +172,32 @@ def test_every_epoch_takes_every_text_once_in_an_order_of_its_own() -> None:
         assert sorted(epoch) == list(range(12))
     assert (epochs[0] != epochs[1]).any()
     assert len(batch_rows(5, 400, 0, 9)) == 5
+
+
+def test_a_term_that_is_there_in_some_steps_is_averaged_over_those() -> None:
+    target = learner()
+    target.step(np.arange(12), lambda vectors: {"loss": vectors.sum() * 0 + 2, "only": torch.tensor(4.0)})
+    target.step(np.arange(12), lambda vectors: {"loss": vectors.sum() * 0 + 4})
+    assert target.told() == {"loss": 3.0, "only": 4.0}
+
+
+def test_encoding_with_what_was_learnt_survives_short_memory() -> None:
+    target = learner()
+    rows = np.arange(20)
+    roomy = target.sampled(rows)
+    forward = target._forward
+
+    def scarce(some: np.ndarray) -> Tensor:
+        if len(some) > 3:
+            raise MemoryError
+        return forward(some)
+
+    target._forward = scarce  # type: ignore[method-assign]
+    np.testing.assert_allclose(target.sampled(rows), roomy, atol=1e-5)
+
+
+def test_the_check_for_a_gpu_runs_wherever_it_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    from tests.benchmarks.gpu_check import check
+
+    check("cpu", "bfloat16")
+    assert "lowest cosine" in (told := capsys.readouterr().out) and "depth 2: loss" in told

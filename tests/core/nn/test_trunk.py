@@ -116,6 +116,21 @@ def test_a_stopped_prefix_goes_on_where_it_was_and_a_torn_one_is_cut(
     assert kept(trunk, tokens, tmp_path / "cut").states.shape == whole.states.shape
 
 
+def test_frozen_layers_survive_short_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trunk, tokens = Trunk(tiny_model("bert"), 1), tiny_tokens(20)
+    whole = drained(keep_prefix(trunk, tokens, 64, tmp_path / "roomy", "cpu", "float32", "frozen layers"))
+    original = prefix._states
+
+    def scarce(trunk: Trunk, some: Tokens, device: str, precision: str) -> np.ndarray:
+        if len(some) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return original(trunk, some, device, precision)
+
+    monkeypatch.setattr(prefix, "_states", scarce)
+    short = drained(keep_prefix(trunk, tokens, 64, tmp_path / "short", "cpu", "float32", "frozen layers"))
+    np.testing.assert_allclose(short.states, whole.states, atol=5e-3)
+
+
 def test_the_oldest_prefixes_make_room_and_too_large_a_one_does_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
