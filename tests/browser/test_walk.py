@@ -18,7 +18,7 @@ from tests.conftest import obvious_table
 HOSTILE = (
     "<img src=x onerror=\"document.title='hacked'\"> **bold** $x^2$ [go](javascript:alert(1)) the rocket and the moon"
 )
-PATIENCE = 120_000
+PATIENCE = 300_000  # a busy machine loads its libraries slowly
 
 
 def table_file(folder: Path) -> Path:

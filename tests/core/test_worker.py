@@ -99,7 +99,7 @@ def test_a_fault_is_told_in_a_sentence_and_the_worker_goes_on(
     worker: Worker, store: Store, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("core.methods.bow.partition", lambda *_, **__: 1 / 0)
+        patch.setattr("core.methods.base.partition", lambda *_, **__: 1 / 0)
         broken = store.create(make_config(corpus, "bow"), corpus)
         worker.start(broken.id)
         wait_for(lambda: broken.status() == "failed")
