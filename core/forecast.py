@@ -67,9 +67,12 @@ class Forecast:
         return Stage("encode", seconds, PROGRAM + self.weights() + self.vectors())
 
     def cluster(self, clusters: int, columns: int, partition: str, starts: int = 10) -> Stage:
-        """Start k-means some times, with UMAP before it if asked for."""
-        held = 4.0 * self.texts * columns
-        columns, before = (columns, 0.0) if partition == "kmeans" else (clusters + 1, 5 + 2e-3 * self.texts)
+        """Start k-means some times, with smoothing or UMAP before it if asked for."""
+        held, before = 4.0 * self.texts * columns, 0.0
+        if partition == "smooth+kmeans":
+            before = self._comparing(columns)
+        elif partition == "umap+kmeans":
+            columns, before = clusters + 1, 5 + 2e-3 * self.texts
         rounds = _KMEANS_ROUNDS * starts * self.texts * clusters
         seconds = before + rounds * (self.pace.kmeans * columns + 1e-9)
         return Stage("cluster", seconds + 0.2, PROGRAM + self.weights() + 3 * held + 16 * self.texts * clusters)
@@ -85,12 +88,15 @@ class Forecast:
         steps = held + min(tokens, TOKENS_HELD) * _ACTIVATIONS * self.shape.width
         return (
             self.encode(),
-            Stage("compare", 1 + 5e-11 * self.texts * min(self.texts, 20_000) * self.shape.width, held),
+            Stage("compare", self._comparing(self.shape.width), held),
             Stage("augment", 0.1 if views == 1 else 2 + self.texts / 4_000, held),
             Stage("prepare", 1 + self.forward(frozen, views), held),
             Stage("train", 2 + 1.1 * self.training(depth, passes), steps),
             Stage("represent", 0.5 + self.forward(depth), held + self.vectors()),
         )
+
+    def _comparing(self, columns: int) -> float:
+        return 1 + 5e-11 * self.texts * min(self.texts, 20_000) * columns
 
     def ending(self, sampled: int) -> tuple[Stage, Stage]:
         """Draw the map of a sample and describe the clusters, as every run does at its end."""

@@ -9,10 +9,12 @@ import pytest
 import torch
 
 from core.corpus import Corpus
+from core.events import Event
 from core.methods import find_method
 from core.runs.config import RunConfig, resolve
 from core.runs.store import Run, Store
 from core.steps.projector import Projector
+from core.work import T, Work
 
 torch.set_num_threads(1)
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -35,6 +37,17 @@ def obvious_table(each: int = 12) -> pd.DataFrame:
         for name, words in GROUPS.items()
     ]
     return pd.DataFrame(rows, dtype="str")
+
+
+def drained(work: Work[T]) -> tuple[T, list[Event]]:
+    """Run a generator to its end; return its result and what it told."""
+    told = []
+    while True:
+        try:
+            event = next(work)
+            told += [event] if event is not None else []
+        except StopIteration as end:
+            return end.value, told
 
 
 def make_config(corpus: Corpus, method: str = "tfidf", seed: int = 0, **knobs: object) -> RunConfig:

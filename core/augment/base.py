@@ -17,6 +17,7 @@ class Augmenter:
     """Says the same in other words. Subclasses write ``augment``; what they need is loaded when first used."""
 
     name: ClassVar[str]
+    paired: ClassVar[bool] = False  # both views come from one draw, so both are made with the same seed
     bench: Bench
 
     def missing(self) -> str | None:

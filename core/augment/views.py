@@ -32,18 +32,18 @@ def make_views(bench: Bench, makers: Sequence[Sequence[Augmenter]], strength: fl
     if path.exists():
         views = load_json(path)
     else:
-        views = []
-        for number, maker in enumerate(makers):
-            view: list[str] = []
-            for start in range(0, len(bench.texts), _AT_ONCE):
-                texts = list(bench.texts[start : start + _AT_ONCE])
+        views = [[] for _ in makers]
+        for start in range(0, len(bench.texts), _AT_ONCE):
+            texts = list(bench.texts[start : start + _AT_ONCE])
+            for number, maker in enumerate(makers):
                 changed = texts
                 for place, augmenter in enumerate(maker):
-                    seed = np.random.SeedSequence([bench.seed, number, start, place]).generate_state(1)[0]
-                    changed = augmenter.augment(changed, strength, int(seed))
-                view += [new if new.strip() else old for new, old in zip(changed, texts, strict=True)]
-                yield Progress(STAGE, number * len(bench.texts) + len(view), total)
-            views.append(view)
+                    drawn = [bench.seed, 0 if augmenter.paired else number, start, place]
+                    changed = augmenter.augment(
+                        changed, strength, int(np.random.SeedSequence(drawn).generate_state(1)[0])
+                    )
+                views[number] += [new if new.strip() else old for new, old in zip(changed, texts, strict=True)]
+                yield Progress(STAGE, sum(map(len, views)), total)
         save_bytes(path, json.dumps(views).encode())
     same = np.mean([old == first for old, first in zip(bench.texts, views[0], strict=True)])
     if same > 0.5:

@@ -30,6 +30,14 @@ def knob(
     return field(default=default, metadata=about)
 
 
+def partition_knob(default: str) -> Any:
+    """Declare the knob that all methods share, with the default that suits one."""
+    about = (
+        "How vectors become clusters: as they are, smoothed over similar texts, or through UMAP, which takes longer."
+    )
+    return knob(default, about, choices=PARTITIONS)
+
+
 _SWITCHES = {word: word in ("true", "yes", "on", "1") for word in "true yes on 1 false no off 0".split()}
 
 
@@ -91,11 +99,7 @@ class Method:
     needs_encoder: ClassVar[bool] = False
 
     clusters: int = knob(12, "How many clusters to look for.", low=2, high=2_000)
-    partition: str = knob(
-        "kmeans",
-        "How vectors become clusters; umap+kmeans takes longer and follows bent or uneven groups better.",
-        choices=PARTITIONS,
-    )
+    partition: str = partition_knob("kmeans")
     normalise: bool = knob(True, "Scale vectors to length one first, so that only direction counts.", advanced=True)
 
     @classmethod
@@ -149,6 +153,7 @@ class Method:
                 normalise=self.normalise,
                 seed=bench.seed,
                 projector=bench.projector,
+                texts=bench.texts,
                 start=start,
                 state=state.get("cluster"),
             )

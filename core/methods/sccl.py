@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.augment import AUGMENTERS, Augmenter
+from core.augment.backtranslation import CLOSENESS, BackTranslation
 from core.augment.contextual import Contextual
 from core.augment.views import STAGE as AUGMENT
 from core.augment.views import make_views
 from core.bench import Bench
-from core.clustering import Clustering, normalised
+from core.clustering import Clustering
 from core.encoder import POOLINGS
 from core.errors import BadInput
-from core.events import AFRESH, State
+from core.events import AFRESH, StageStarted, State
 from core.forecast import Forecast, Stage
-from core.methods.base import Method, knob
+from core.methods.base import Method, knob, partition_knob
 from core.nn.depth import DEPTHS, settle_depth
 from core.shape import TOKENS_HELD, Shape
 from core.steps.guard import Guard
-from core.steps.neighbours import joined_views, near_texts, smoothed
-from core.steps.partition import start_centres
+from core.steps.neighbours import joined_views, near_rows
+from core.steps.partition import SMOOTH, UMAP
+from core.steps.start import STARTS, start_centres
 from core.steps.train import Course, represent, train
 from core.work import Work
 
@@ -33,7 +35,6 @@ if TYPE_CHECKING:  # torch is loaded when it is needed
 SIMILAR, DROPOUT, COLUMNS = "similar", "dropout", "columns"
 VIEWS = (SIMILAR, *AUGMENTERS, "neighbour+worddrop", "neighbour+charswap", "contextual+charswap", COLUMNS, DROPOUT)
 NEAREST = 5
-STARTS = ("similar", "kmeans")
 OBJECTIVES = ("joint", "contrastive", "clustering", "sequential")
 CLUSTER_LOSSES = ("original", "crossed", "anchored")
 
@@ -53,6 +54,7 @@ class Sccl(Method):
     stages = ("encode", "compare", AUGMENT, "prepare", "train", "represent", "cluster")
     needs_encoder = True
 
+    partition: str = partition_knob(SMOOTH)
     augmenter: str = knob(
         SIMILAR,
         "Where other wordings come from: similar texts of the table, changed words, other columns, or none (dropout).",
@@ -89,9 +91,21 @@ class Sccl(Method):
     first_view: str = knob("", "The column with the first other wording, for columns.", low=0, high=200, advanced=True)
     second_view: str = knob("", "The column with the second one, for columns.", low=0, high=200, advanced=True)
     first_model: str = knob(
-        "", "The fill-mask model of the first view, for contextual.", low=0, high=200, advanced=True
+        "",
+        "For contextual the fill-mask model of the first view, for backtranslation the model that translates away.",
+        low=0,
+        high=200,
+        advanced=True,
     )
-    second_model: str = knob("", "That of the second view, if another.", low=0, high=200, advanced=True)
+    second_model: str = knob(
+        "", "That of the second view, if another; or the model that translates back.", low=0, high=200, advanced=True
+    )
+    closeness: str = knob(
+        CLOSENESS[0],
+        "For backtranslation: which two of ten candidates, by their BLEU to the text.",
+        choices=CLOSENESS,
+        advanced=True,
+    )
     every: int = knob(25, "Steps between two looks at the clusters.", low=1, high=10_000, advanced=True)
     pooling: str = knob(
         "mean", "One vector per text: the mean of its tokens, or its first token.", choices=POOLINGS, advanced=True
@@ -129,7 +143,7 @@ class Sccl(Method):
         taken = len(self._roles(self.objective)[0])
         batch = min(self.batch, forecast.texts)
         passes = self.steps * batch * taken / max(forecast.texts, 1)
-        starts = 1 if self.partition == "kmeans" else 10
+        starts = 10 if self.partition == UMAP else 1
         deep = forecast.deep(depth, self._views, passes, batch)
         return *deep, forecast.cluster(self.clusters, forecast.shape.width, self.partition, starts)
 
@@ -140,14 +154,14 @@ class Sccl(Method):
         from core.nn.trunk import Trunk
 
         before = yield from bench.encode(self.pooling)
-        near = yield from near_texts(before, bench.texts, 2 * NEAREST, bench.seed, "compare")
+        yield StageStarted("compare", len(bench.texts))
+        near = yield from near_rows(
+            joined_views(before, bench.texts, bench.seed), 2 * NEAREST, bench.seed, stage="compare"
+        )
         views = yield from self._make_views(bench)
         trunk = Trunk(bench.load().trainable_model(), int(self.depth))
         source = yield from bench.prepare(trunk, [bench.texts, *views], "prepare")
-        space = normalised(before)
-        if self.start == "similar":
-            space = smoothed(joined_views(before, bench.texts, bench.seed), near)
-        centres = yield from start_centres(before, space, self.clusters, bench.seed)
+        centres = yield from start_centres(before, bench.texts, near, self.clusters, bench.seed, self.start)
         heads = ScclHeads(
             centres,
             weight=self.weight,
@@ -181,9 +195,14 @@ class Sccl(Method):
     def _makers(self, bench: Bench) -> list[list[Augmenter]]:
         """Return what makes the first and the second view: the same, but for the fill-mask models."""
         names = [name for name in self.augmenter.split("+") if name in AUGMENTERS]
-        models = (self.first_model, self.second_model or self.first_model)
-        made = [[_maker(name, bench, model) for name in names] for model in models]
-        return made if names else []
+        return [[self._maker(name, bench, member) for name in names] for member in (0, 1)] if names else []
+
+    def _maker(self, name: str, bench: Bench, member: int) -> Augmenter:
+        if name == Contextual.name:
+            return Contextual(bench, (self.first_model, self.second_model or self.first_model)[member])
+        if name == BackTranslation.name:
+            return BackTranslation(bench, self.first_model, self.second_model, self.closeness, member)
+        return AUGMENTERS[name](bench)
 
     def _train(
         self, learner: "Learner", heads: "ScclHeads", near: np.ndarray, bench: Bench, state: State
@@ -227,7 +246,3 @@ class Sccl(Method):
         if objective == "contrastive" or (objective == "clustering" and self.cluster_loss == "crossed"):
             return (1, 2), (0, 0, 1)
         return (0, 1, 2), (0, 1, 2)
-
-
-def _maker(name: str, bench: Bench, model: str) -> Augmenter:
-    return Contextual(bench, model) if name == Contextual.name else AUGMENTERS[name](bench)

@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from threadpoolctl import threadpool_limits
 
 from core.clustering import normalised
-from core.events import Progress, StageStarted
+from core.events import Progress
 from core.work import Work
 
 _LEXICAL_WEIGHT = 0.6  # measured on StackOverflow and Tweet: the share of like neighbours is highest near it
@@ -19,18 +19,13 @@ _CELL = 20_000
 _BLOCK = 1_000
 
 
-def near_texts(vectors: np.ndarray, texts: Sequence[str], count: int, seed: int, stage: str) -> Work[np.ndarray]:
-    """Return the rows of the ``count`` nearest other texts of every text.
+def near_rows(space: np.ndarray, count: int, seed: int, stage: str = "") -> Work[np.ndarray]:
+    """Return the ``count`` nearest other rows of every row of unit vectors.
 
-    Semantic vectors know that two wordings mean the same, words know that two texts are about the same thing: each
-    corrects the other. Above twenty thousand texts only those in the same coarse cell are compared.
+    Above twenty thousand rows only those in the same coarse cell are compared.
     """
-    yield StageStarted(stage, len(texts))
-    space = joined_views(vectors, texts, seed)
-    yield None
-    count = min(count, len(texts) - 1)
-    near = np.empty((len(texts), count), np.int64)
-    done = 0
+    count = min(count, len(space) - 1)
+    near, done = np.empty((len(space), count), np.int64), 0
     for cell in _cells(space, seed):
         reach = min(count, len(cell) - 1)
         for start in range(0, len(cell), _BLOCK):
@@ -42,12 +37,16 @@ def near_texts(vectors: np.ndarray, texts: Sequence[str], count: int, seed: int,
             found = cell[np.take_along_axis(best, order, 1)]
             near[rows] = np.resize(found.T, (count, len(rows))).T if found.shape[1] < count else found
             done += len(rows)
-            yield Progress(stage, done, len(texts))
+            yield Progress(stage, done, len(space)) if stage else None
     return near
 
 
 def joined_views(vectors: np.ndarray, texts: Sequence[str], seed: int) -> np.ndarray:
-    """Return meaning and words side by side, each of length one, the words at six tenths."""
+    """Return meaning and words side by side, each of length one, the words at six tenths.
+
+    Vectors of meaning know that two wordings mean the same, words know that two texts are about the same thing: each
+    corrects the other.
+    """
     meaning = normalised(vectors)
     counted = TfidfVectorizer(sublinear_tf=True, min_df=min(2, len(texts)), dtype=np.float32)
     try:

@@ -1,21 +1,22 @@
 """The contract of every augmenter, and the stage in which they work."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from core.augment import AUGMENTERS
+from core.augment.backtranslation import CLOSENESS, BackTranslation, _route, pair_by_bleu
 from core.augment.base import Augmenter, change_words
 from core.augment.contextual import Contextual
 from core.augment.views import make_views
 from core.augment.wordnet import read_synonyms
 from core.bench import Bench
 from core.encoder import EMBEDDED, find_folder
-from core.events import Event, Progress, StageStarted
+from core.events import Progress, StageStarted
 from core.steps.projector import Projector
-from core.work import T, Work
-from tests.conftest import GROUPS, obvious_table
+from tests.conftest import GROUPS, drained, obvious_table
 
 LEXICON = """  1 the licence
 00001740 03 n 03 dinner 0 supper 0 evening_meal 0 001 @ 00001930 n 0000 | a meal
@@ -78,10 +79,68 @@ def fill_mask(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def made_for(name: str, cache: Path, fill_mask: Path) -> Augmenter:
+def marian(folder: Path, seed: int) -> Path:
+    """Lay out a tiny translation model that has learnt nothing: what it says is drawn from a third of a vocabulary."""
+    import torch
+    from transformers import AutoTokenizer, MarianConfig, MarianMTModel
+
+    tokenizer = AutoTokenizer.from_pretrained(find_folder(EMBEDDED))
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(seed)
+    sides = ("encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads")
+    sizes: dict[str, Any] = {"d_model": 16, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16} | dict.fromkeys(sides, 1)
+    ends = {"pad_token_id": 0, "eos_token_id": 102, "decoder_start_token_id": 0, "forced_eos_token_id": None}
+    MarianMTModel(MarianConfig(vocab_size=len(tokenizer), **sizes, **ends)).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translators(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Return the folders of a model for each direction."""
+    return tuple(str(marian(tmp_path_factory.mktemp(name), seed)) for seed, name in enumerate(("away", "home")))  # type: ignore[return-value]
+
+
+def made_for(name: str, cache: Path, fill_mask: Path, translators: tuple[str, str] = ("", "")) -> Augmenter:
     """Return an augmenter with what it needs."""
     bench = bench_of(TEXTS, cache)
+    if name == "backtranslation":
+        return BackTranslation(bench, *translators)
     return Contextual(bench, str(fill_mask)) if name == "contextual" else AUGMENTERS[name](bench)
+
+
+def test_both_views_of_a_back_translation_are_of_the_same_ten(tmp_path: Path, translators: tuple[str, str]) -> None:
+    bench = bench_of(TEXTS[:6], tmp_path)
+    found = {}
+    for closeness in CLOSENESS:
+        makers = [[BackTranslation(bench, *translators, closeness, member)] for member in (0, 1)]
+        found[closeness] = drained(make_views(bench, makers, 0.2))[0]
+        assert found[closeness][0] != found[closeness][1]
+    assert found["lowest"] != found["highest"]
+    ten = _route(*translators, "cpu").candidates(tuple(TEXTS[:6]), 0)
+    assert all(len(candidates) == 10 for candidates in ten)
+
+
+def test_the_pair_is_that_of_the_lowest_middle_or_highest_bleu() -> None:
+    text = "one two three four five six"
+    words = text.split()
+    candidates = [" ".join(words[:kept] + ["x"] * (6 - kept)) for kept in (6, 0, 5, 1, 4, 2, 3)]
+    candidates += ["x y", "one two three four five six", "z"]
+    assert {candidates[at] for at in pair_by_bleu(text, candidates, "highest")} == {text}
+    low = pair_by_bleu(text, candidates, "lowest")
+    assert all(not set(candidates[at].split()) & set(words) for at in low) and low[0] != low[1]
+    middle = {len(set(candidates[at].split()) & set(words)) for at in pair_by_bleu(text, candidates, "middle")}
+    assert middle <= {1, 2, 3, 4}
+
+
+def test_back_translation_says_what_it_lacks(tmp_path: Path, fill_mask: Path, translators: tuple[str, str]) -> None:
+    bench = bench_of(TEXTS, tmp_path)
+    for models, sentence in (
+        (("", ""), "first_model"),
+        ((translators[0], ""), "second_model"),
+        ((translators[0], "nobody/nothing"), "cannot be reached"),
+        ((str(fill_mask), translators[1]), "no translation model"),
+    ):
+        assert sentence in (BackTranslation(bench, *models).missing() or "")
 
 
 def test_contextual_words_fit_their_place_and_a_missing_model_is_said(tmp_path: Path, fill_mask: Path) -> None:
@@ -95,25 +154,18 @@ def test_contextual_words_fit_their_place_and_a_missing_model_is_said(tmp_path: 
         assert sentence in (Contextual(bench, model).missing() or "")
 
 
-def drained(work: Work[T]) -> tuple[T, list[Event]]:
-    told: list[Event] = []
-    while True:
-        try:
-            told += [event] if (event := next(work)) is not None else []
-        except StopIteration as end:
-            return end.value, told
-
-
 @pytest.mark.parametrize("name", AUGMENTERS)
-def test_the_same_seed_says_the_same_and_another_one_something_else(name: str, tmp_path: Path, fill_mask: Path) -> None:
-    augmenter = made_for(name, tmp_path, fill_mask)
+def test_the_same_seed_says_the_same_and_another_one_something_else(
+    name: str, tmp_path: Path, fill_mask: Path, translators: tuple[str, str]
+) -> None:
+    augmenter = made_for(name, tmp_path, fill_mask, translators)
     first, again, other = (augmenter.augment(TEXTS, 0.3, seed) for seed in (1, 1, 2))
     assert first == again != other
     assert len(first) == len(TEXTS)
     assert np.mean([new != old for new, old in zip(first, TEXTS, strict=True)]) > 0.9
 
 
-@pytest.mark.parametrize("name", AUGMENTERS)
+@pytest.mark.parametrize("name", [name for name in AUGMENTERS if name != "backtranslation"])
 def test_strength_is_the_share_of_words_that_change(name: str, tmp_path: Path, fill_mask: Path) -> None:
     long = [" ".join(TEXTS[row : row + 5]) for row in range(0, 30, 5)]
     augmenter = made_for(name, tmp_path, fill_mask)
@@ -129,17 +181,19 @@ def test_strength_is_the_share_of_words_that_change(name: str, tmp_path: Path, f
 
 
 @pytest.mark.parametrize("name", AUGMENTERS)
-def test_odd_texts_do_no_harm(name: str, tmp_path: Path, fill_mask: Path) -> None:
-    made = made_for(name, tmp_path, fill_mask).augment(ODD, 0.5, 0)
+def test_odd_texts_do_no_harm(name: str, tmp_path: Path, fill_mask: Path, translators: tuple[str, str]) -> None:
+    made = made_for(name, tmp_path, fill_mask, translators).augment(ODD, 0.5, 0)
     assert len(made) == len(ODD) and all(isinstance(text, str) for text in made)
     assert made[0] == ""
 
 
 @pytest.mark.parametrize("name", AUGMENTERS)
-def test_every_augmenter_is_here_and_says_when_to_choose_it(name: str, tmp_path: Path, fill_mask: Path) -> None:
+def test_every_augmenter_is_here_and_says_when_to_choose_it(
+    name: str, tmp_path: Path, fill_mask: Path, translators: tuple[str, str]
+) -> None:
     kind = AUGMENTERS[name]
     assert kind.__module__ == f"core.augment.{name}" and "Relations:" in (kind.__doc__ or "")
-    assert made_for(name, tmp_path, fill_mask).missing() is None
+    assert made_for(name, tmp_path, fill_mask, translators).missing() is None
 
 
 def test_files_and_registry_agree() -> None:

@@ -155,7 +155,13 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
 def test_methods_are_listed_with_their_knobs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["methods"]) == 0
     listed = capsys.readouterr().out
-    for word in ("embed:", "tfidf:", "bow:", "clusters=12 (2 to 2000)", "partition=kmeans (kmeans|umap+kmeans)"):
+    for word in (
+        "embed:",
+        "tfidf:",
+        "bow:",
+        "clusters=12 (2 to 2000)",
+        "partition=kmeans (kmeans|smooth+kmeans|umap+kmeans)",
+    ):
         assert word in listed
 
 

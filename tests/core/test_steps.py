@@ -8,25 +8,16 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 
-from core.clustering import Clustering
-from core.events import Checkpoint, Event
+from core.clustering import Clustering, normalised
+from core.events import Checkpoint, Note
 from core.steps.describe import class_tfidf, describe, stop_words, topic_words, typical_rows, unique_topic_names
 from core.steps.evaluate import accuracy, external_metrics, purity, silhouette
-from core.steps.partition import kmeans, partition
+from core.steps.neighbours import joined_views, near_rows, smoothed
+from core.steps.partition import PARTITIONS, kmeans, partition
 from core.steps.project import principal_components, project
 from core.steps.projector import Projector
-from core.work import T, Work
-
-
-def drained(work: Work[T]) -> tuple[T, list[Event]]:
-    """Run a generator to its end; return its result and what it told."""
-    told = []
-    while True:
-        try:
-            event = next(work)
-            told += [event] if event is not None else []
-        except StopIteration as end:
-            return end.value, told
+from core.steps.start import start_centres
+from tests.conftest import drained
 
 
 def blobs(clusters: int = 4, each: int = 30, dims: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +29,7 @@ def blobs(clusters: int = 4, each: int = 30, dims: int = 6) -> tuple[np.ndarray,
     ), labels
 
 
-@pytest.mark.parametrize("how", ["kmeans", "umap+kmeans"])
+@pytest.mark.parametrize("how", PARTITIONS)
 @pytest.mark.parametrize("normalise", [True, False])
 def test_partition_finds_blobs_again_and_again(how: str, normalise: bool, projector: Projector) -> None:
     vectors, truth = blobs()
@@ -50,6 +41,40 @@ def test_partition_finds_blobs_again_and_again(how: str, normalise: bool, projec
     assert (results[0].labels == results[0].soft.argmax(1)).all()
     assert results[0].probability.mean() > 0.9
     assert (results[0].assign(results[0].vectors).argmax(1) == results[0].labels).mean() > 0.97
+
+
+def test_smoothing_starts_from_what_was_learnt_and_fills_thin_ground(projector: Projector) -> None:
+    vectors, truth = blobs()
+    texts = [f"group{label} text{row}" for row, label in enumerate(truth)]
+    learnt = np.stack([vectors[truth == cluster].mean(0) for cluster in (2, 0, 3, 1)])
+    options = {"normalise": True, "seed": 1, "projector": projector, "texts": texts}
+    found, _ = drained(partition(vectors, 4, "smooth+kmeans", start=learnt, **options))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found.labels, np.array([1, 3, 0, 2])[truth])
+    rows = np.arange(len(vectors))
+    space, near = normalised(vectors), np.stack([(rows + 1) % len(rows), (rows * 7 + 3) % len(rows)], 1)
+    near[near == rows[:, None]] = 5
+    links = np.eye(len(vectors))
+    for row in range(len(vectors)):
+        links[row, near[row]] = links[near[row], row] = 1
+    naive = links / links.sum(1, keepdims=True) @ space
+    np.testing.assert_allclose(smoothed(space, near, hops=1), normalised(naive), atol=1e-5)
+
+
+def test_uneven_groups_are_linked_and_even_ones_are_not() -> None:
+    rng = np.random.default_rng(0)
+    sizes = [300] + [6] * 11
+    truth = np.repeat(np.arange(12), sizes)
+    vectors = (3 * np.eye(12)[truth] + 0.5 * rng.normal(size=(len(truth), 12))).astype(np.float32)
+    texts = [f"word{label} text{row}" for row, label in enumerate(truth)]
+    for rows, linked in ((np.arange(len(truth)), True), (np.flatnonzero(truth > 0), False)):
+        space = joined_views(vectors[rows], [texts[row] for row in rows], 0)
+        near, _ = drained(near_rows(space, 5, 0))
+        clusters = len(np.unique(truth[rows]))
+        work = start_centres(vectors[rows], [texts[row] for row in rows], near, clusters, 0, "similar")
+        centres, told = drained(work)
+        assert any("differ much in size" in event.text for event in told if isinstance(event, Note)) is linked
+        found = ((vectors[rows][:, None] - centres[None]) ** 2).sum(2).argmin(1)
+        assert accuracy(truth[rows].astype(str), found) > 0.95
 
 
 def test_kmeans_resumes_to_the_same_centres() -> None:
