@@ -56,6 +56,17 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """How a fixed sample lies now: its rows, their vectors and their clusters, whose numbers stay what they were."""
+
+    stage: str
+    step: int
+    rows: np.ndarray
+    vectors: np.ndarray
+    labels: np.ndarray
+
+
+@dataclass(frozen=True)
 class Note:
     """One plain sentence for the person watching; ``level`` is "info" or "warning"."""
 
@@ -75,4 +86,4 @@ class Ended:
 State = Mapping[str, Checkpoint]
 AFRESH: State = MappingProxyType({})
 
-Event = Queued | Planned | StageStarted | Progress | Checkpoint | Measured | Note | Ended
+Event = Queued | Planned | StageStarted | Progress | Checkpoint | Measured | Snapshot | Note | Ended

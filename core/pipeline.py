@@ -5,7 +5,7 @@ from pathlib import Path
 from core.bench import Bench
 from core.clustering import Clustering
 from core.corpus import Corpus
-from core.events import Planned, Progress, StageStarted
+from core.events import Measured, Planned, Progress, Snapshot, StageStarted
 from core.forecast import Forecast, Stage, rough_forecast
 from core.methods.base import Method
 from core.runs.config import MAP_SAMPLE, RunConfig
@@ -28,7 +28,7 @@ def execute(run: Run, projector: Projector) -> Work[None]:
     stages = road(method, rough_forecast(bench))
     yield Planned(tuple((stage.name, round(stage.seconds, 1)) for stage in stages))
 
-    clustering = yield from method.fit(bench, run.state())
+    clustering = yield from judged(method.fit(bench, run.state()), corpus)
     run.save_clustering(clustering)
 
     sample, layouts = yield from draw_map(clustering.vectors, config.map_sample, config.seed, projector)
@@ -61,6 +61,20 @@ def prepare(config: RunConfig, corpus: Corpus, cache: Path, projector: Projector
 def road(method: Method, forecast: Forecast) -> tuple[Stage, ...]:
     """Name all stages of a run in their order, the method's own and those every run ends with."""
     return *method.plan(forecast), *forecast.ending(MAP_SAMPLE)
+
+
+def judged(work: Work[Clustering], corpus: Corpus) -> Work[Clustering]:
+    """Let a method work and hold its snapshots against the true labels, of which it learns nothing."""
+    truth = corpus.truth()
+    while True:
+        try:
+            event = next(work)
+        except StopIteration as end:
+            return end.value
+        yield event
+        if truth is not None and isinstance(event, Snapshot):
+            found = external_metrics(truth[event.rows], event.labels)
+            yield Measured(event.stage, event.step, {name: found[name] for name in ("acc", "nmi") if name in found})
 
 
 def measure(corpus: Corpus, clustering: Clustering, seed: int) -> dict[str, float | int | None]:

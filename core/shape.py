@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SPLITTABLE = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet")  # MiniLM is a bert
+DECODABLE = ("bert", "roberta", "xlm-roberta", "camembert")  # whose layers can also say texts
 TOKENS_HELD = 65_536  # times layers that learn: what a training step may hold at once
 
 

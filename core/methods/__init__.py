@@ -3,11 +3,13 @@
 from core.errors import BadInput
 from core.methods.base import Method
 from core.methods.bow import Bow
+from core.methods.clusterbert import ClusterBert
 from core.methods.embed import Embed
 from core.methods.sccl import Sccl
 from core.methods.tfidf import Tfidf
+from core.methods.tsdae import Tsdae
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Embed, Sccl, Tfidf, Bow)}
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Embed, Sccl, ClusterBert, Tsdae, Tfidf, Bow)}
 
 
 def find_method(name: str) -> type[Method]:

@@ -12,17 +12,13 @@ from core.augment.views import STAGE as AUGMENT
 from core.augment.views import make_views
 from core.bench import Bench
 from core.clustering import Clustering
-from core.encoder import POOLINGS
 from core.errors import BadInput
-from core.events import AFRESH, StageStarted, State
+from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
-from core.methods.base import Method, knob, partition_knob
-from core.nn.depth import DEPTHS, settle_depth
-from core.shape import TOKENS_HELD, Shape
+from core.methods.base import knob, partition_knob
+from core.methods.deep import Deep
 from core.steps.guard import Guard
-from core.steps.neighbours import joined_views, near_rows
 from core.steps.partition import SMOOTH, UMAP
-from core.steps.start import STARTS, start_centres
 from core.steps.train import Course, represent, train
 from core.work import Work
 
@@ -40,7 +36,7 @@ CLUSTER_LOSSES = ("original", "crossed", "anchored")
 
 
 @dataclass(frozen=True)
-class Sccl(Method):
+class Sccl(Deep):
     """Teaches the language model your texts: two wordings of one text move together, all others apart, clusters form.
 
     Choose it for short texts when a quarter of an hour of training is worth several points of accuracy.
@@ -52,7 +48,6 @@ class Sccl(Method):
     name = "sccl"
     title = "Contrastive clustering (SCCL)"
     stages = ("encode", "compare", AUGMENT, "prepare", "train", "represent", "cluster")
-    needs_encoder = True
 
     partition: str = partition_knob(SMOOTH)
     augmenter: str = knob(
@@ -64,16 +59,6 @@ class Sccl(Method):
     steps: int = knob(
         150, "How many training steps at most; it stops earlier when nothing changes.", low=1, high=20_000
     )
-    start: str = knob(
-        "similar",
-        "Where clusters start: in meaning and words, smoothed over similar texts, or in meaning alone (the paper).",
-        choices=STARTS,
-        advanced=True,
-    )
-    depth: str = knob(
-        "auto", "How many top layers of the language model learn; fewer is faster.", choices=DEPTHS, advanced=True
-    )
-    batch: int = knob(256, "How many texts are seen in one step.", low=2, high=4_096, advanced=True)
     objective: str = knob(
         "joint", "Both losses together, one alone, or one after the other.", choices=OBJECTIVES, advanced=True
     )
@@ -86,8 +71,6 @@ class Sccl(Method):
     weight: float = knob(10.0, "Weight of the contrastive loss (eta).", low=0.0, high=1_000.0, advanced=True)
     temperature: float = knob(0.5, "Temperature of the contrastive loss (tau).", low=0.01, high=5.0, advanced=True)
     alpha: float = knob(1.0, "Degrees of freedom of the soft assignment.", low=0.1, high=100.0, advanced=True)
-    rate: float = knob(2e-5, "Learning rate of the language model.", low=0.0, high=0.1, advanced=True)
-    head_rate: float = knob(2e-3, "Learning rate of heads and centres.", low=0.0, high=1.0, advanced=True)
     first_view: str = knob("", "The column with the first other wording, for columns.", low=0, high=200, advanced=True)
     second_view: str = knob("", "The column with the second one, for columns.", low=0, high=200, advanced=True)
     first_model: str = knob(
@@ -106,10 +89,6 @@ class Sccl(Method):
         choices=CLOSENESS,
         advanced=True,
     )
-    every: int = knob(25, "Steps between two looks at the clusters.", low=1, high=10_000, advanced=True)
-    pooling: str = knob(
-        "mean", "One vector per text: the mean of its tokens, or its first token.", choices=POOLINGS, advanced=True
-    )
 
     @property
     def _views(self) -> int:
@@ -120,13 +99,11 @@ class Sccl(Method):
         """Name the columns beside the text that are read."""
         return (self.first_view, self.second_view) if self.augmenter == COLUMNS else ()
 
-    def settled(self, lengths: np.ndarray, shape: Shape, device: str) -> tuple[Method, dict[str, str]]:
-        """Fix the depth."""
+    def trained_tokens(self, lengths: np.ndarray) -> tuple[float, float]:
+        """Count the views: all pass the frozen layers once, those of the steps' texts learn."""
         texts, tokens = len(lengths), float(lengths.sum())
         taken = len(self._roles(self.objective)[0])
-        trained = self.steps * min(self.batch, texts) / max(texts, 1) * tokens * taken
-        depth, reason = settle_depth(self.depth, shape, device, self._views * tokens, trained)
-        return replace(self, depth=str(depth)), {"depth": reason}
+        return self._views * tokens, self.steps * min(self.batch, texts) / max(texts, 1) * tokens * taken
 
     def check(self, bench: Bench) -> None:
         """Also refuse views that would teach nothing or that cannot be made."""
@@ -139,7 +116,7 @@ class Sccl(Method):
 
     def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
         """Say that training takes most of the time."""
-        depth = forecast.shape.layers if self.depth in ("auto", "all") else int(self.depth)
+        depth = self.depth_of(forecast.shape)
         taken = len(self._roles(self.objective)[0])
         batch = min(self.batch, forecast.texts)
         passes = self.steps * batch * taken / max(forecast.texts, 1)
@@ -150,18 +127,12 @@ class Sccl(Method):
     def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Encode, augment, prepare, train, then partition what was learnt, starting from the learnt centres."""
         from core.nn.networks import ScclHeads
-        from core.nn.training import Learner
         from core.nn.trunk import Trunk
 
-        before = yield from bench.encode(self.pooling)
-        yield StageStarted("compare", len(bench.texts))
-        near = yield from near_rows(
-            joined_views(before, bench.texts, bench.seed), 2 * NEAREST, bench.seed, stage="compare"
-        )
+        _, near, centres = yield from self.begin(bench)
         views = yield from self._make_views(bench)
         trunk = Trunk(bench.load().trainable_model(), int(self.depth))
         source = yield from bench.prepare(trunk, [bench.texts, *views], "prepare")
-        centres = yield from start_centres(before, bench.texts, near, self.clusters, bench.seed, self.start)
         heads = ScclHeads(
             centres,
             weight=self.weight,
@@ -170,18 +141,7 @@ class Sccl(Method):
             cluster_loss=self.cluster_loss,
             seed=bench.seed,
         )
-        learner = Learner(
-            trunk,
-            heads,
-            source,
-            pooling=self.pooling,
-            rate=self.rate,
-            head_rate=self.head_rate,
-            seed=bench.seed,
-            device=bench.device,
-            precision=bench.precision,
-            piece_tokens=TOKENS_HELD // max(trunk.depth, 1),
-        )
+        learner = self.learner(bench, trunk, heads, source)
         yield from self._train(learner, heads, near[:, :NEAREST], bench, state)
         vectors = yield from represent(learner, len(bench.texts), state)
         clustering = yield from self.cluster(bench, vectors, state, start=heads.centres.array())
@@ -212,17 +172,17 @@ class Sccl(Method):
         rows, turn = len(bench.texts), self.steps // 2 if self.objective == "sequential" else 0
         guard = Guard(rows, self.clusters, bench.seed)
 
-        def take() -> bool:
+        def take(step: int) -> bool:
             objective = self.objective
             if objective == "sequential":
-                objective = "contrastive" if learner.steps < turn else "clustering"
-                if learner.steps == turn:
+                objective = "contrastive" if step < turn else "clustering"
+                if step == turn:
                     heads.centres.move_to(guard.raw_centres(learner.sampled(guard.sample)))
             taken, roles = self._roles(objective)
-            chosen = batch_rows(rows, self.batch, bench.seed, learner.steps)
+            chosen = batch_rows(rows, self.batch, bench.seed, step)
             places = [chosen + view * rows for view in taken]
             if self.augmenter == SIMILAR and len(places) > 1:
-                random = np.random.default_rng([bench.seed, learner.steps])
+                random = np.random.default_rng([bench.seed, step])
                 places[1] = near[chosen, random.integers(near.shape[1], size=len(chosen))]
 
             def loss(vectors: "Tensor") -> "dict[str, Tensor]":
@@ -235,7 +195,7 @@ class Sccl(Method):
             return learner.step(np.concatenate(places), loss)
 
         course = Course("train", self.steps, self.every, turn)
-        yield from train(learner, guard, course, take, heads.centres.array, state)
+        yield from train(learner, guard, course, take, lambda _: heads.centres.array(), state)
 
     def _roles(self, objective: str) -> tuple[tuple[int, ...], tuple[int, int, int]]:
         """Say which wordings a step takes, and which of those play text, first view and second view."""

@@ -1,11 +1,16 @@
 """The small networks that sit on the trunk."""
 
+from pathlib import Path
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from core.clustering import cluster_means, squared_distances
+from core.nn.decoder import Decoder, Words, pretrained_words
 from core.nn.losses import kl_rows, log_student_t, log_target, nt_xent
+from core.nn.trunk import Trunk
 
 
 class ContrastiveHead(nn.Module):
@@ -88,3 +93,48 @@ class ScclHeads(nn.Module):
 
     def _log_q(self, vectors: Tensor) -> Tensor:
         return log_student_t(vectors, self.centres.mu, self.alpha)
+
+
+class ClusterHead(nn.Linear):
+    """ClusterBERT's head: linear, then softmax."""
+
+    def point_at(self, vectors: np.ndarray, labels: np.ndarray) -> None:
+        """Begin so that the likeliest cluster is that of the nearest centre, with chances neither even nor sure.
+
+        W = 2c/T and b = -|c|²/T make the logits -|x - c|²/T but for what all clusters share. T is half the mean gap
+        between the nearest and the second centre, so that a typical text's cluster is e² times as likely as the next.
+        """
+        centres = cluster_means(vectors, labels, self.out_features).astype(np.float64)
+        sample = vectors[:: max(1, len(vectors) // 5_000)]
+        gaps = np.partition(squared_distances(sample, centres), 1, axis=1)[:, :2]
+        scale = max(float((gaps[:, 1] - gaps[:, 0]).mean()) / 2, 1e-6)
+        with torch.no_grad():
+            self.weight.copy_(torch.from_numpy(2 * centres / scale).float())
+            self.bias.copy_(torch.from_numpy(-(centres**2).sum(1) / scale).float())
+
+
+class DenoisingHeads(nn.Module):
+    """A decoder that says texts again and a head that tells their clusters."""
+
+    def __init__(self, trunk: Trunk, clusters: int, used: np.ndarray | None, folder: Path, seed: int) -> None:
+        """Start at random by the seed, with the encoder's own language-model head where it has one."""
+        super().__init__()
+        torch.manual_seed(seed)
+        self.decoder = Decoder(trunk, Words(trunk, used, pretrained_words(folder)))
+        self.cluster = ClusterHead(trunk.shape.width, clusters)
+
+    def cross_entropy(self, vectors: Tensor, wanted: Tensor) -> Tensor:
+        """Sum the cross entropy of predictions to soft or hard targets."""
+        return -(wanted * F.log_softmax(self.cluster(vectors.float()).float(), 1)).sum()
+
+    def soft(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the head's probabilities."""
+        return self._log_p(vectors).exp().cpu().numpy()
+
+    def sharpened(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the targets over a whole set (Eq 5), in log space because a softmax underflows."""
+        return log_target(self._log_p(vectors)).exp().cpu().numpy()
+
+    def _log_p(self, vectors: np.ndarray) -> Tensor:
+        with torch.no_grad():
+            return F.log_softmax(self.cluster(torch.from_numpy(vectors).to(self.cluster.weight.device)).float(), 1)

@@ -40,15 +40,17 @@ class Pack:
         return lying[torch.from_numpy(back).to(lying.device)]
 
 
-def attend(pack: Pack, joined: Tensor, heads: int, drop: float, bias: dict[int, Tensor]) -> Tensor:
+def attend(
+    pack: Pack, joined: Tensor, heads: int, drop: float, bias: dict[int, Tensor], causal: bool = False
+) -> Tensor:
     """Let every text attend to itself; ``joined`` holds query, key and value side by side.
 
-    ``bias`` holds, for architectures that have one, a bias for each length.
+    ``bias`` holds, for architectures that have one, a bias for each length. With ``causal`` no token sees a later one.
     """
     found = []
     for (count, size), block in zip(pack.groups, pack.blocks(joined), strict=True):
         q, k, v = block.view(count, size, 3, heads, -1).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.get(size), dropout_p=drop)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.get(size), dropout_p=drop, is_causal=causal)
         found.append(mixed.transpose(1, 2).reshape(count * size, -1))
     return torch.cat(found)
 

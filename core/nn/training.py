@@ -12,11 +12,12 @@ from core.errors import in_halves, is_out_of_memory
 from core.events import Checkpoint
 from core.nn.packing import Pack
 from core.nn.trunk import Trunk, autocast
-from core.tokens import length_packs
+from core.tokens import Tokens, length_packs
 
 _LEAST_PIECE = 256
 TOKENS_PER_PACK = 4_096
 Loss = Callable[[Tensor], Mapping[str, Tensor]]
+Share = Callable[[np.ndarray, Tensor, Tensor, Pack], Mapping[str, Tensor]]  # of rows, vectors, states as they lie
 
 
 class Source(Protocol):
@@ -75,11 +76,24 @@ class Learner:
     # One step -----------------------------------------------------------------------------------------------------
 
     def step(self, rows: np.ndarray, loss: Loss) -> bool:
-        """Take one step; return False if memory ran out and the batch had to be cut into smaller pieces first."""
-        roomy, tokens = True, int(self.source.lengths[rows].sum())
+        """Take one step over prepared texts, with a loss in which all of their vectors may meet.
+
+        Returns False if memory ran out and the batch had to be cut into smaller pieces first.
+        """
+        return self._step(lambda: self._backward(rows, loss), int(self.source.lengths[rows].sum()))
+
+    def step_apart(self, texts: Tokens, share: Share) -> bool:
+        """Take one step over texts as they are now, such as noisy ones, with a loss to which each adds its share.
+
+        Choose it where texts do not meet in the loss: pieces are simply added up, and the loss may look at states.
+        """
+        return self._step(lambda: self._backward_apart(texts, share), len(texts.ids))
+
+    def _step(self, backward: Callable[[], Mapping[str, Tensor]], tokens: int) -> bool:
+        roomy = True
         while True:
             try:
-                terms = self._backward(rows, loss)
+                terms = backward()
                 break
             except (MemoryError, RuntimeError) as fault:
                 if not is_out_of_memory(fault) or self.piece_tokens <= self._least_piece:
@@ -98,7 +112,7 @@ class Learner:
 
     def _backward(self, rows: np.ndarray, loss: Loss) -> Mapping[str, Tensor]:
         self.trunk.train(), self.heads.train()
-        pieces = list(self._pieces(rows))
+        pieces = list(self._pieces(self.source.lengths[rows]))
         if len(pieces) == 1:
             terms = loss(self._vectors(rows, 0))
             self._scaler.scale(terms["loss"]).backward()
@@ -116,28 +130,44 @@ class Learner:
                 grown.backward(whole.grad[torch.from_numpy(piece).to(self.device)])
         return terms
 
-    def _pieces(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+    def _backward_apart(self, texts: Tokens, share: Share) -> Mapping[str, Tensor]:
+        self.trunk.train(), self.heads.train()
+        summed: dict[str, Tensor] = {}
+        for number, piece in enumerate(self._pieces(texts.lengths)):
+            self._seed(number)
+            pack, states = self._states(texts, piece)
+            with autocast(self.device, self.precision):
+                terms = share(piece, pack.pooled(states, self.pooling), states, pack)
+            self._scaler.scale(terms["loss"]).backward()
+            summed = {name: summed.get(name, 0) + term.detach() for name, term in terms.items()}
+        return summed
+
+    def _pieces(self, lengths: np.ndarray) -> Iterator[np.ndarray]:
         """Cut a batch into pieces of about equal lengths and at most ``piece_tokens`` tokens."""
-        lengths = self.source.lengths[rows]
         if lengths.sum() <= self.piece_tokens:
-            yield np.arange(len(rows))
+            yield np.arange(len(lengths))
             return
         yield from length_packs(lengths, self.piece_tokens)
 
     def _vectors(self, rows: np.ndarray, piece: int) -> Tensor:
         """Return the vectors of some texts; the same piece of the same step drops out the same units."""
-        torch.manual_seed(
-            int(np.random.SeedSequence([self.seed, self.steps, piece]).generate_state(1, np.uint64)[0] >> 1)
-        )
+        self._seed(piece)
         return self._forward(rows)
 
+    def _seed(self, piece: int) -> None:
+        drawn = np.random.SeedSequence([self.seed, self.steps, piece]).generate_state(1, np.uint64)[0]
+        torch.manual_seed(int(drawn >> 1))
+
     def _forward(self, rows: np.ndarray) -> Tensor:
-        pack = Pack(self.source.lengths[rows])
-        flat = torch.from_numpy(np.ascontiguousarray(self.source.flat(rows[pack.order]))).to(self.device)
+        pack, states = self._states(self.source, rows)
+        return pack.pooled(states, self.pooling)
+
+    def _states(self, source: Source, rows: np.ndarray) -> tuple[Pack, Tensor]:
+        pack = Pack(source.lengths[rows])
+        flat = torch.from_numpy(np.ascontiguousarray(source.flat(rows[pack.order]))).to(self.device)
         flat = flat.float() if flat.is_floating_point() else flat.long()
         with autocast(self.device, self.precision):
-            states = self.trunk(flat, pack)
-        return pack.pooled(states, self.pooling)
+            return pack, self.trunk(flat, pack)
 
     def _release(self) -> None:
         self.optimiser.zero_grad(set_to_none=True)

@@ -92,13 +92,14 @@ class Trunk(nn.Module):
         if not self.shape.splits:
             return self._whole(flat, pack)
         from_ids = not flat.is_floating_point()
-        states = self._embedded(flat, pack) if from_ids else flat
+        states = self.embedded(flat, pack) if from_ids else flat
         walk, bias = _WALKS[self.shape.kind], self._biases(states, pack)
         for layer in self.layers[0 if from_ids else self.start : stop]:
             states = walk(layer, states, pack, bias)
         return states
 
-    def _embedded(self, ids: Tensor, pack: Pack) -> Tensor:
+    def embedded(self, ids: Tensor, pack: Pack) -> Tensor:
+        """Return what enters the lowest layer."""
         offset = 0 if self.shape.kind in ("bert", "distilbert") else 1 + self.model.embeddings.padding_idx
         places = torch.from_numpy(pack.positions() + offset).to(ids.device)
         return self.model.embeddings(input_ids=ids[None], position_ids=places[None])[0]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.events import Checkpoint, Event, Progress
+from core.events import Checkpoint, Event, Progress, Snapshot
 
 Record = dict[str, Any]
 _QUIET_SECONDS = 0.25  # between two progress lines of one stage
@@ -62,7 +62,9 @@ class Log:
 
 
 def _plain(event: Event) -> Record:
-    """Return an event's fields; a checkpoint's arrays and lists are in a file of its own, its plain values here too."""
+    """Return an event's fields; arrays and lists are in files of their own, a checkpoint's plain values here too."""
+    if isinstance(event, Snapshot):
+        return {"stage": event.stage, "step": event.step, "rows": len(event.rows)}
     if not isinstance(event, Checkpoint):
         return asdict(event)
     plain = {name: value for name, value in event.values.items() if isinstance(value, str | int | float)}
@@ -80,6 +82,7 @@ class Story:
     total: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[tuple[str, str]] = field(default_factory=list)
+    snapshots: dict[tuple[str, int], None] = field(default_factory=dict)
     message: str = ""
     traceback: str = ""
     stage_began: float = 0.0
@@ -99,6 +102,8 @@ class Story:
                 self.done, self.total, self.stage_began = 0, record["total"], moment
             case "Progress":
                 self.done, self.total = record["done"], record["total"]
+            case "Snapshot":
+                self.snapshots[record["stage"], record["step"]] = None
             case "Note":
                 self.notes.append((record["level"], record["text"]))
             case "Ended":

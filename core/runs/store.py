@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from core.clustering import Clustering
 from core.corpus import Corpus
 from core.errors import BadInput
-from core.events import Checkpoint, Event, State
+from core.events import Checkpoint, Event, Snapshot, State
 from core.files import load_json, save_array, save_file, save_json
 from core.runs.config import RunConfig
 from core.runs.log import Log, Story
@@ -27,6 +27,13 @@ from core.steps.describe import Topic
 
 _RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9_]{1,40}-[0-9a-f]{6}")
 _ARRAYS = ("vectors", "soft", "labels", "centres")
+
+
+def _save_tensors(path: Path, arrays: Mapping[str, np.ndarray], about: dict[str, str]) -> None:
+    from safetensors.numpy import save
+
+    data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=about)
+    save_file(path, lambda file: file.write(data))
 
 
 def _slug(stage: str) -> str:
@@ -155,17 +162,25 @@ class Run:
     def record(self, event: Event) -> None:
         """Keep what an event carries and write it into the log."""
         if isinstance(event, Checkpoint):
-            self._save_checkpoint(event)
+            about = {"stage": event.stage, "values": json.dumps(dict(event.values))}
+            _save_tensors(self.folder / "checkpoints" / f"{_slug(event.stage)}.safetensors", event.arrays, about)
+        elif isinstance(event, Snapshot):
+            arrays = {"rows": event.rows, "vectors": event.vectors.astype(np.float16), "labels": event.labels}
+            about = {"stage": event.stage, "step": str(event.step)}
+            name = f"{_slug(event.stage)}-{event.step:07d}.safetensors"
+            _save_tensors(self.folder / "snapshots" / name, arrays, about)
         self.log.append(event)
 
-    def _save_checkpoint(self, event: Checkpoint) -> None:
-        from safetensors.numpy import save
+    def snapshots(self) -> list[tuple[str, int]]:
+        """Name the snapshots there are, by stage and step, in the order in which they were taken."""
+        return list(self.story().snapshots)
 
-        arrays = {name: np.ascontiguousarray(array) for name, array in event.arrays.items()}
-        about = {"stage": event.stage, "values": json.dumps(dict(event.values))}
-        data = save(arrays, metadata=about)
-        path = self.folder / "checkpoints" / f"{_slug(event.stage)}.safetensors"
-        save_file(path, lambda file: file.write(data))
+    def snapshot(self, stage: str, step: int) -> Snapshot:
+        """Open one of them."""
+        from safetensors.numpy import load_file
+
+        arrays = load_file(self.folder / "snapshots" / f"{_slug(stage)}-{step:07d}.safetensors")
+        return Snapshot(stage, step, arrays["rows"], arrays["vectors"].astype(np.float32), arrays["labels"])
 
     def state(self) -> State:
         """Return the last checkpoint of each stage that left one, to go on from."""

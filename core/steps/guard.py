@@ -36,21 +36,31 @@ class Look:
 class Guard:
     """Watches a fixed sample, whose clusters are a few rounds of k-means from given centres, so that ids stay."""
 
-    def __init__(self, rows: int, clusters: int, seed: int, tolerance: float = 0.005, patience: int = 4) -> None:
-        """Choose the sample."""
+    def __init__(
+        self,
+        rows: int,
+        clusters: int,
+        seed: int,
+        tolerance: float = 0.005,
+        patience: int = 4,
+        before: np.ndarray | None = None,
+    ) -> None:
+        """Choose the sample; a later stage's guard is told how it lay ``before`` all training."""
         self.tolerance, self.patience = tolerance, patience
         self.sample = np.sort(np.random.default_rng(seed).permutation(rows)[:SAMPLE])
         self.clusters = clusters
         self.looks: list[Look] = []
-        self._before: np.ndarray | None = None
+        self.before = before
         self._labels: np.ndarray | None = None
 
     def look(self, step: int, vectors: np.ndarray, centres: np.ndarray) -> Look:
-        """Look at the sample's vectors; the first look is the space before training."""
+        """Look at the sample's vectors; the first look of all is the space before training."""
         space = normalised(vectors)
         labels = _lloyd(space, normalised(centres))
-        if self._before is None:
-            self._before, self._labels = space, labels
+        if self.before is None:
+            self.before = space
+        if self._labels is None:
+            self._labels = labels
         sizes = np.bincount(labels, minlength=self.clusters)
         shares = sizes[sizes > 0] / len(labels)
         intra, inter = _distances(space, labels)
@@ -60,7 +70,7 @@ class Guard:
             float(-(shares * np.log(shares)).sum() / np.log(max(self.clusters, 2))),
             float((labels != self._labels).mean()),
             silhouette(space, labels, 0)[0] or 0.0,
-            silhouette(self._before, labels, 0)[0] or 0.0,
+            silhouette(self.before, labels, 0)[0] or 0.0,
             intra,
             inter,
         )
@@ -68,10 +78,15 @@ class Guard:
         self.looks.append(seen)
         return seen
 
+    @property
+    def labels(self) -> np.ndarray:
+        """The sample's clusters at the last look."""
+        assert self._labels is not None
+        return self._labels
+
     def raw_centres(self, vectors: np.ndarray) -> np.ndarray:
         """Return where the clusters of the last look lie among the sample's vectors as they are."""
-        assert self._labels is not None
-        return cluster_means(vectors, self._labels, self.clusters)
+        return cluster_means(vectors, self.labels, self.clusters)
 
     def health(self, look: Look) -> float:
         """Say how much of the first look's order is left: 1 at the start, near 0 when clusters fall together.
@@ -93,11 +108,17 @@ class Guard:
         return max(self.looks, key=lambda look: (self.score(look), look.step))
 
     @property
+    def collapsed(self) -> bool:
+        """Whether the clusters have fallen together at the last look."""
+        now = self.looks[-1]
+        return self.health(now) < _SICK or now.clusters < _SICK * self.looks[0].clusters
+
+    @property
     def verdict(self) -> str:
         """Say "collapsed", "settled", "stalled", or nothing if training should go on."""
-        now, first = self.looks[-1], self.looks[0]
-        if self.health(now) < _SICK or now.clusters < _SICK * first.clusters:
+        if self.collapsed:
             return "collapsed"
+        now = self.looks[-1]
         since = [look for look in self.looks if look.step > self.best.step]
         if len(self.looks) > 2 and now.changed <= self.tolerance:
             return "settled"
@@ -122,13 +143,13 @@ class Guard:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return labels and the space before training, to go on from."""
-        assert self._before is not None and self._labels is not None
-        return {"guard.before": self._before, "guard.labels": self._labels}
+        assert self.before is not None
+        return {"guard.before": self.before, "guard.labels": self.labels}
 
     def restore(self, state: Checkpoint) -> None:
         """Go on where a checkpoint was made."""
         self.looks = [Look(**look) for look in state.values["looks"]]
-        self._before, self._labels = state.arrays["guard.before"], state.arrays["guard.labels"]
+        self.before, self._labels = state.arrays["guard.before"], state.arrays["guard.labels"]
 
 
 def _lloyd(space: np.ndarray, centres: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from core.work import Work
 
 _LEXICAL_WEIGHT = 0.6  # measured on StackOverflow and Tweet: the share of like neighbours is highest near it
 _LEXICAL_COLUMNS = 150
+NEAR = 10  # how many near texts smooth a vector
 _CELL = 20_000
 _BLOCK = 1_000
 

@@ -11,13 +11,12 @@ from threadpoolctl import threadpool_limits
 
 from core.clustering import Clustering, cluster_means, nearest, normalised, soft_assignment
 from core.events import Checkpoint, Note, Progress, StageStarted
-from core.steps.neighbours import joined_views, near_rows, smoothed
+from core.steps.neighbours import NEAR, joined_views, near_rows, smoothed
 from core.steps.projector import Projector
 from core.work import Work
 
 KMEANS, SMOOTH, UMAP = PARTITIONS = ("kmeans", "smooth+kmeans", "umap+kmeans")
 STARTS = 10
-_NEAR = 10
 _STAGE = "cluster"
 
 
@@ -48,7 +47,7 @@ def partition(
     space, learnt = vectors, start
     if how == SMOOTH:
         joined = joined_views(vectors, texts, seed)
-        near = yield from near_rows(joined, _NEAR, seed)
+        near = yield from near_rows(joined, NEAR, seed)
         space = smoothed(joined, near)
         if start is not None:
             learnt = cluster_means(space, nearest(vectors, start, 1)[0][:, 0], clusters)

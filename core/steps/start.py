@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from core.clustering import cluster_means, normalised
 from core.events import Note
 from core.steps.evaluate import silhouette
-from core.steps.neighbours import joined_views, smoothed
+from core.steps.neighbours import NEAR, joined_views, near_rows, smoothed
 from core.work import Work
 
 STARTS = ("similar", "kmeans")
@@ -20,10 +20,10 @@ _LINKED = 3_000
 _CLEARLY = 1.1  # on Tweet (89 uneven groups) linkage is 1.17 times as clear; where groups are even, about 1
 
 
-def start_centres(
-    vectors: np.ndarray, texts: Sequence[str], near: np.ndarray, clusters: int, seed: int, how: str
+def start_labels(
+    vectors: np.ndarray, texts: Sequence[str], clusters: int, seed: int, how: str, near: np.ndarray | None = None
 ) -> Work[np.ndarray]:
-    """Return the centres from which a training starts, among the raw vectors.
+    """Return the clusters with which a training starts.
 
     Choose "similar" unless a paper is to be followed: it looks at meaning and words together. Its k-means goes
     over vectors smoothed across near texts. k-means cuts large groups into even pieces; so average linkage, which
@@ -31,17 +31,18 @@ def start_centres(
     "kmeans" is the papers' start, by meaning alone.
     """
     if how == "kmeans":
-        labels = yield from _kmeans(normalised(vectors), clusters, seed)
-        return cluster_means(vectors, labels, clusters)
+        return (yield from _kmeans(normalised(vectors), clusters, seed))
     space = joined_views(vectors, texts, seed)
+    if near is None:
+        near = yield from near_rows(space, NEAR, seed)
     even = yield from _kmeans(smoothed(space, near), clusters, seed)
     uneven = _linked(space, clusters, seed)
     yield None
     clear = [silhouette(space, labels, seed)[0] or 0.0 for labels in (even, uneven)]
     if clear[1] > _CLEARLY * max(clear[0], 0.0):
         yield Note(f"The groups differ much in size: linkage finds the start (silhouette {clear[1]:.3f}).")
-        return cluster_means(vectors, uneven, clusters)
-    return cluster_means(vectors, even, clusters)
+        return uneven
+    return even
 
 
 def _kmeans(space: np.ndarray, clusters: int, seed: int) -> Work[np.ndarray]:

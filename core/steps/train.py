@@ -5,73 +5,113 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.events import Checkpoint, Measured, Note, Progress, StageStarted, State
+from core.events import Checkpoint, Measured, Note, Progress, Snapshot, StageStarted, State
 from core.nn.training import Diverged, Learner
 from core.steps.guard import Guard
 from core.work import Work
 
-BEST = "best of training"
 _REPRESENT = "represent"
 
 
 @dataclass(frozen=True)
 class Course:
-    """How long a training may take and how often it is looked at."""
+    """How long a training may take and how often it is looked at.
+
+    ``turn`` is a step at which the objective changes: only after it may the guard find that nothing changes.
+    With ``keeps_best`` false the end is kept unless it collapsed, and no stop comes earlier: for stages whose gain
+    no figure without labels can show.
+    """
 
     stage: str
     steps: int
     every: int
-    turn: int = 0  # a step at which the objective changes: only after it may the guard find that nothing changes
+    turn: int = 0
+    keeps_best: bool = True
+
+
+def best_of(stage: str) -> str:
+    """Name the checkpoint that holds the best of a stage so far."""
+    return f"best of {stage}"
 
 
 def train(
     learner: Learner,
     guard: Guard,
     course: Course,
-    take: Callable[[], bool],
-    centres: Callable[[], np.ndarray],
+    take: Callable[[int], bool],
+    centres: Callable[[np.ndarray], np.ndarray],
     state: State,
+    ready: Callable[[int], Work[None]] | None = None,
 ) -> Work[None]:
     """Take steps until the course is over, the guard says stop or the loss is no number; keep the best checkpoint.
 
-    ``take`` takes one step and says whether memory sufficed; the guard's clusters start from ``centres``.
-    The learner is left at the checkpoint that the guard calls best.
+    ``take`` takes the step of a number, from 0, and says whether memory sufficed; ``ready`` does what must be done
+    before it, such as new targets. The guard's clusters start from ``centres`` of the sample's vectors. The learner
+    is left at the checkpoint that the guard calls best.
     """
-    yield StageStarted(course.stage, course.steps)
-    if course.stage in state:
-        best = state[BEST]
-        learner.restore(state[course.stage])
-        guard.restore(state[course.stage])
+    stage = course.stage
+    yield StageStarted(stage, course.steps)
+    if stage in state:
+        best, begin = state[best_of(stage)], int(state[stage].values["begin"])
+        learner.restore(state[stage])
+        guard.restore(state[stage])
     else:
-        best = learner.checkpoint(BEST)
+        best, begin = learner.checkpoint(best_of(stage)), learner.steps
         yield best  # kept from the start: nothing that follows need be better
-        guard.look(0, learner.sampled(guard.sample), centres())
-        yield Measured(course.stage, 0, guard.looks[-1].figures())
-    good = learner.checkpoint(course.stage, guard.values(), guard.arrays())
-    while learner.steps < course.steps and (learner.steps < course.turn or not guard.verdict):
-        if not take():
+        yield from _look(learner, guard, stage, 0, centres, {})
+
+    def standing() -> Checkpoint:
+        return learner.checkpoint(stage, guard.values() | {"begin": begin}, guard.arrays())
+
+    good, done = standing(), learner.steps - begin
+    while done < course.steps and (done < course.turn or not _over(guard, course)):
+        if ready is not None:
+            yield from ready(done)
+        if not take(done):
             yield Note(f"Memory ran short: {learner.piece_tokens:,} tokens are now taken at a time.", "warning")
-        yield Progress(course.stage, learner.steps, course.steps)
-        if learner.steps % course.every and learner.steps < course.steps:
+        done = learner.steps - begin
+        yield Progress(stage, done, course.steps)
+        if done % course.every and done < course.steps:
             continue
         try:
             terms = learner.told()
         except Diverged:
             learner.restore(good)
-            yield Note(f"The loss is no number any more: training ends as it was at step {learner.steps}.", "warning")
+            done = learner.steps - begin
+            yield Note(f"The loss is no number any more: training ends as it was at step {done}.", "warning")
             break
-        seen = guard.look(learner.steps, learner.sampled(guard.sample), centres())
-        yield Measured(course.stage, learner.steps, terms | seen.figures())
-        if guard.best is seen:
-            best = learner.checkpoint(BEST)
+        yield from _look(learner, guard, stage, done, centres, terms)
+        if guard.best is guard.looks[-1] or (not course.keeps_best and not guard.collapsed):
+            best = learner.checkpoint(best_of(stage))
             yield best
-        good = learner.checkpoint(course.stage, guard.values(), guard.arrays())
+        good = standing()
         yield good
-    yield Progress(course.stage, course.steps, course.steps)
-    if guard.best.step != learner.steps:
+    yield Progress(stage, course.steps, course.steps)
+    if int(best.values["steps"]) != learner.steps:
         learner.restore(best)
-    text, level = guard.sentence()
-    yield Note(text, level)
+    if course.keeps_best:
+        yield Note(*guard.sentence())
+    elif guard.collapsed:
+        kept = learner.steps - begin
+        yield Note(f"The clusters began to fall together: the stage ends as it was at step {kept}.", "warning")
+
+
+def _over(guard: Guard, course: Course) -> bool:
+    return bool(guard.verdict) if course.keeps_best else guard.collapsed
+
+
+def _look(
+    learner: Learner,
+    guard: Guard,
+    stage: str,
+    step: int,
+    centres: Callable[[np.ndarray], np.ndarray],
+    terms: dict[str, float],
+) -> Work[None]:
+    vectors = learner.sampled(guard.sample)
+    seen = guard.look(step, vectors, centres(vectors))
+    yield Measured(stage, step, terms | seen.figures())
+    yield Snapshot(stage, step, guard.sample, vectors, guard.labels)
 
 
 def represent(learner: Learner, rows: int, state: State) -> Work[np.ndarray]:

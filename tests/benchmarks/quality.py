@@ -61,14 +61,19 @@ def sccl_cells() -> list[Cell]:
             "Clustering": ("sccl", {"objective": "clustering"}),
             "SCCL-Seq": ("sccl", {"objective": "sequential"}),
             "views: neighbour": ("sccl", {"augmenter": "neighbour"}),
+            "views: wordnet": ("sccl", {"augmenter": "wordnet"}),
             "views: worddrop": ("sccl", {"augmenter": "worddrop"}),
             "views: charswap": ("sccl", {"augmenter": "charswap"}),
             "views: dropout": ("sccl", {"augmenter": "dropout"}),
-            "default, UMAP + k-means": ("sccl", {"partition": "umap+kmeans"}),
+            "SCCL, k-means": ("sccl", {"partition": "kmeans"}),
+            "SCCL, UMAP + k-means": ("sccl", {"partition": "umap+kmeans"}),
+            "encoder, smoothed k-means": ("embed", {"partition": "smooth+kmeans"}),
         }
         for row, (method, knobs) in ablations.items():
             cells.append(Cell(row, data, method, knobs, whole=False, seeds=(0,)))
+    # As the prototype was measured: 400 steps at depth 2, plain k-means on unit vectors.
     pairs = {"augmenter": "columns", "first_view": "text1", "second_view": "text2"}
+    pairs |= {"steps": 400, "depth": "2", "partition": "kmeans"}
     cells.append(Cell("published contextual pairs", "stackoverflow", "sccl", pairs, "stackoverflow_contextual20"))
     cells.append(Cell("published contextual pairs", "tweet", "sccl", pairs, "tweet_contextual10"))
     return cells
@@ -117,7 +122,7 @@ def _run(cell: Cell, seed: int, folder: Path, store: Store, projector: Projector
     corpus = Corpus(frame, "text", "label")
     built = find_method(cell.method).from_knobs({"clusters": CLASSES[cell.data]} | cell.knobs)
     source = {"file": path.name, "file_sha256": "", "reading": {}}
-    config = resolve(corpus, built, **source, seed=seed, threads=os.cpu_count() or 1)  # type: ignore[arg-type]
+    config = resolve(corpus, built, **source, seed=seed, threads=len(os.sched_getaffinity(0)))  # type: ignore[arg-type]
     run = store.create(config, corpus)
     began = time.time()
     status = drive(run, projector, lambda: False)

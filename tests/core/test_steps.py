@@ -16,7 +16,7 @@ from core.steps.neighbours import joined_views, near_rows, smoothed
 from core.steps.partition import PARTITIONS, kmeans, partition
 from core.steps.project import principal_components, project
 from core.steps.projector import Projector
-from core.steps.start import start_centres
+from core.steps.start import start_labels
 from tests.conftest import drained
 
 
@@ -70,10 +70,8 @@ def test_uneven_groups_are_linked_and_even_ones_are_not() -> None:
         space = joined_views(vectors[rows], [texts[row] for row in rows], 0)
         near, _ = drained(near_rows(space, 5, 0))
         clusters = len(np.unique(truth[rows]))
-        work = start_centres(vectors[rows], [texts[row] for row in rows], near, clusters, 0, "similar")
-        centres, told = drained(work)
+        found, told = drained(start_labels(vectors[rows], [texts[row] for row in rows], clusters, 0, "similar", near))
         assert any("differ much in size" in event.text for event in told if isinstance(event, Note)) is linked
-        found = ((vectors[rows][:, None] - centres[None]) ** 2).sum(2).argmin(1)
         assert accuracy(truth[rows].astype(str), found) > 0.95
 
 

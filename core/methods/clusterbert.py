@@ -1,0 +1,166 @@
+"""ClusterBERT: learn the wording, let clusters form in noise, harden them (three stages, one architecture)."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.metrics import confusion_matrix
+
+from core.bench import Bench
+from core.clustering import Clustering, cluster_means
+from core.events import AFRESH, Checkpoint, State
+from core.methods.base import knob, partition_knob
+from core.methods.tsdae import ADAPT, Noise, Tsdae
+from core.steps.guard import Guard
+from core.steps.partition import SMOOTH
+from core.steps.start import start_labels
+from core.steps.train import Course, represent, train
+from core.work import Work
+
+if TYPE_CHECKING:  # torch is loaded when it is needed
+    from torch import Tensor
+
+    from core.nn.networks import DenoisingHeads
+    from core.nn.packing import Pack
+    from core.nn.training import Learner
+
+FORM, HARDEN = "form", "harden"
+
+
+@dataclass(frozen=True)
+class ClusterBert(Tsdae):
+    """Learns the wording of your texts, then to tell each text's cluster from the few words it is shown, then hardens.
+
+    Choose it when half an hour of training is at hand and clusters should not hang on single words.
+
+    Relations: tsdae is its first stage alone; sccl moves similar texts together where this one guesses clusters through
+    noise; with reconstruct=false it is the paper's ablation.
+    """
+
+    name = "clusterbert"
+    title = "Clusters through noise (ClusterBERT)"
+    stages = ("encode", "compare", "prepare", ADAPT, FORM, HARDEN, "represent", "cluster")
+
+    partition: str = partition_knob(SMOOTH)
+    rounds: int = knob(1, "How often the targets are clustered anew while clusters form.", low=1, high=10)
+    form_epochs: int = knob(2, "Epochs for each of those.", low=0, high=50)
+    harden_epochs: int = knob(2, "Epochs in which clusters harden.", low=0, high=50)
+    form_weight: float = knob(
+        0.8, "Weight of the clusters against the wording while they form.", low=0.0, high=1.0, advanced=True
+    )
+    harden_weight: float = knob(0.75, "The same while they harden.", low=0.0, high=1.0, advanced=True)
+    reconstruct: bool = knob(
+        True, "Go on saying texts again in the later stages; without, the paper's ablation.", advanced=True
+    )
+
+    @property
+    def epochs(self) -> dict[str, int]:
+        """How many epochs each training stage takes."""
+        return {ADAPT: self.adapt_epochs, FORM: self.rounds * self.form_epochs, HARDEN: self.harden_epochs}
+
+    def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
+        """Adapt, form, harden, then partition clean vectors, starting from what the head says."""
+        learner, guard, heads, noise = yield from self._adapted(bench, state)
+        pupil = _Pupil(self, bench, learner, heads, noise)
+        yield from pupil.form(guard, state)
+        yield from pupil.harden(guard, state)
+        vectors = yield from represent(learner, len(bench.texts), state)
+        soft = heads.soft(vectors)
+        start = cluster_means(vectors, soft.argmax(1), self.clusters)
+        clustering = yield from self.cluster(bench, vectors, state, start=start)
+        return replace(clustering, beside={"p": soft})
+
+
+class _Pupil:
+    """The later two stages: targets over the whole set, guessed by the head from what is left of each text."""
+
+    def __init__(
+        self, method: ClusterBert, bench: Bench, learner: "Learner", heads: "DenoisingHeads", noise: Noise
+    ) -> None:
+        self.method, self.bench, self.learner, self.heads, self.noise = method, bench, learner, heads, noise
+        self.targets = np.empty((0, method.clusters), np.float32)
+        self.known = -1  # the epoch the targets are of
+
+    def form(self, before: Guard, state: State) -> Work[None]:
+        """Guess the clusters that k-means finds among clean vectors, found anew in every round."""
+        method, vectors = self.method, (yield from self._clean())
+        texts, seed = self.bench.texts, self.bench.seed
+        labels = yield from start_labels(vectors, texts, method.clusters, seed, method.start)
+        self.heads.cluster.point_at(vectors, labels)
+        length = method.form_epochs * method.steps_per_epoch(len(texts))
+
+        def find(number: int) -> Work[np.ndarray]:
+            found = labels
+            if number:
+                clean = yield from self._clean()
+                found = yield from start_labels(clean, texts, method.clusters, seed, method.start)
+                found = matched(self.heads.soft(clean).argmax(1), found, method.clusters)
+            return np.eye(method.clusters, dtype=np.float32)[found]
+
+        yield from self._stage(FORM, method.rounds * length, length, method.form_weight, before, state, find)
+
+    def harden(self, before: Guard, state: State) -> Work[None]:
+        """Guess the head's own clean predictions, sharpened over the whole set (Eq 5), anew in every epoch."""
+        method = self.method
+        length = method.steps_per_epoch(len(self.bench.texts))
+
+        def find(number: int) -> Work[np.ndarray]:
+            return self.heads.sharpened((yield from self._clean()))
+
+        yield from self._stage(HARDEN, method.harden_epochs * length, length, method.harden_weight, before, state, find)
+
+    def _stage(self, stage, steps, length, weight, before, state, find):  # type: ignore[no-untyped-def]
+        method, learner, heads = self.method, self.learner, self.heads
+        guard = Guard(len(self.bench.texts), method.clusters, self.bench.seed, before=before.before)
+        self.known, name = -1, f"targets of {stage}"
+
+        def ready(step: int) -> Work[None]:
+            number = step // max(length, 1)
+            if number == self.known:
+                return
+            if self.known < 0 and name in state and state[name].values["number"] == number:
+                self.targets = state[name].arrays["targets"]
+            else:
+                self.targets = yield from find(number)
+                yield Checkpoint(name, {"targets": self.targets}, {"number": number})
+            self.known = number
+
+        def take(step: int) -> bool:
+            import torch
+
+            texts, left, rows = self.noise.batch(step, learner.steps)
+            wanted = torch.from_numpy(self.targets[rows]).to(learner.device)
+            said = max(int((texts.lengths - 1).sum()), 1)
+
+            def share(some: np.ndarray, vectors: "Tensor", states: "Tensor", pack: "Pack") -> "dict[str, Tensor]":
+                term = heads.cross_entropy(vectors, wanted[torch.from_numpy(some).to(learner.device)]) / len(rows)
+                if not method.reconstruct:
+                    return {"loss": term, "clustering": term}
+                again = heads.decoder.loss(vectors, texts.taken(some)) / said
+                return {"loss": weight * term + (1 - weight) * again, "clustering": term, "reconstruction": again}
+
+            return learner.step_apart(left, share)
+
+        def centres(vectors: np.ndarray) -> np.ndarray:
+            return cluster_means(vectors, heads.soft(vectors).argmax(1), method.clusters)
+
+        yield from train(learner, guard, Course(stage, steps, method.every), take, centres, state, ready)
+
+    def _clean(self) -> Work[np.ndarray]:
+        """Return the vectors of all texts as they are seen now, without noise."""
+        rows = np.arange(len(self.bench.texts))
+        vectors = np.empty((len(rows), self.learner.trunk.shape.width), np.float32)
+        for places, batch in self.learner.vectors(rows):
+            vectors[places] = batch
+            yield None
+        return vectors
+
+
+def matched(old: np.ndarray, new: np.ndarray, clusters: int) -> np.ndarray:
+    """Give new clusters the numbers of the old ones they overlap most, so that the head need not learn them again."""
+    overlap = confusion_matrix(new, old, labels=np.arange(clusters))
+    rows, columns = linear_sum_assignment(-overlap)
+    number = np.empty(clusters, np.int64)
+    number[rows] = columns
+    return number[new]

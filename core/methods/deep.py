@@ -1,0 +1,86 @@
+"""What all methods share in which a language model learns: how deep, how fast, how often looked at, where it starts."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from core.bench import Bench
+from core.clustering import cluster_means
+from core.encoder import POOLINGS
+from core.events import StageStarted
+from core.methods.base import Method, knob
+from core.nn.depth import DEPTHS, settle_depth
+from core.shape import TOKENS_HELD, Shape
+from core.steps.neighbours import NEAR, joined_views, near_rows
+from core.steps.start import STARTS, start_labels
+from core.work import Work
+
+if TYPE_CHECKING:  # torch is loaded when it is needed
+    from torch import nn
+
+    from core.nn.training import Learner, Source
+    from core.nn.trunk import Trunk
+
+
+@dataclass(frozen=True)
+class Deep(Method):
+    """The knobs and the beginning of a deep method. Subclasses say how many tokens a run trains on."""
+
+    needs_encoder = True
+
+    depth: str = knob(
+        "auto", "How many top layers of the language model learn; fewer is faster.", choices=DEPTHS, advanced=True
+    )
+    start: str = knob(
+        "similar",
+        "Where clusters start: in meaning and words, smoothed over similar texts, or in meaning alone (the paper).",
+        choices=STARTS,
+        advanced=True,
+    )
+    batch: int = knob(256, "How many texts are seen in one step.", low=2, high=4_096, advanced=True)
+    rate: float = knob(2e-5, "Learning rate of the language model.", low=0.0, high=0.1, advanced=True)
+    head_rate: float = knob(2e-3, "Learning rate of heads and centres.", low=0.0, high=1.0, advanced=True)
+    every: int = knob(25, "Steps between two looks at the clusters.", low=1, high=10_000, advanced=True)
+    pooling: str = knob(
+        "mean", "One vector per text: the mean of its tokens, or its first token.", choices=POOLINGS, advanced=True
+    )
+
+    def trained_tokens(self, lengths: np.ndarray) -> tuple[float, float]:
+        """Say how many tokens pass the frozen layers only, and how many the learning ones, in a whole run."""
+        raise AssertionError(f"{self.name} does not say how much it trains")
+
+    def settled(self, lengths: np.ndarray, shape: Shape, device: str) -> tuple[Method, dict[str, str]]:
+        """Fix the depth."""
+        depth, reason = settle_depth(self.depth, shape, device, *self.trained_tokens(lengths))
+        return replace(self, depth=str(depth)), {"depth": reason}
+
+    def depth_of(self, shape: Shape) -> int:
+        """Return the depth as a number; before it is settled, the whole encoder's."""
+        return shape.layers if self.depth in ("auto", "all") else int(self.depth)
+
+    def begin(self, bench: Bench) -> Work[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Encode and compare all texts; return the vectors before training, near texts, and the clusters' start."""
+        before = yield from bench.encode(self.pooling)
+        yield StageStarted("compare", len(bench.texts))
+        space = joined_views(before, bench.texts, bench.seed)
+        near = yield from near_rows(space, NEAR, bench.seed, stage="compare")
+        labels = yield from start_labels(before, bench.texts, self.clusters, bench.seed, self.start, near)
+        return before, near, cluster_means(before, labels, self.clusters)
+
+    def learner(self, bench: Bench, trunk: "Trunk", heads: "nn.Module", source: "Source") -> "Learner":
+        """Return what takes the steps."""
+        from core.nn.training import Learner
+
+        return Learner(
+            trunk,
+            heads,
+            source,
+            pooling=self.pooling,
+            rate=self.rate,
+            head_rate=self.head_rate,
+            seed=bench.seed,
+            device=bench.device,
+            precision=bench.precision,
+            piece_tokens=TOKENS_HELD // max(trunk.depth, 1),
+        )

@@ -1,0 +1,169 @@
+"""TSDAE: the encoder learns the domain by saying texts again from the few words it was shown (Wang et al., 2021)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from core.bench import Bench
+from core.clustering import Clustering, cluster_means
+from core.encoder import read_shape
+from core.errors import BadInput
+from core.events import AFRESH, State
+from core.forecast import Forecast, Stage
+from core.methods.base import knob
+from core.methods.deep import Deep
+from core.shape import DECODABLE
+from core.steps.guard import Guard
+from core.steps.train import Course, represent, train
+from core.tokens import Tokens
+from core.work import Work
+
+if TYPE_CHECKING:  # torch is loaded when it is needed
+    from torch import Tensor
+
+    from core.nn.networks import DenoisingHeads
+    from core.nn.packing import Pack
+    from core.nn.training import Learner
+
+SOFTMAXES = ("corpus", "full")
+ADAPT = "adapt"
+
+
+@dataclass(frozen=True)
+class Tsdae(Deep):
+    """Teaches the language model the wording of your texts: from a few words of each it learns to say all of them.
+
+    Choose it when your texts speak a language of their own that a general model has not read, and see what that alone
+    brings.
+
+    Relations: embed is this without learning; clusterbert goes on from here and lets clusters form.
+    """
+
+    name = "tsdae"
+    title = "Domain adaptation (TSDAE) + k-means"
+    stages: ClassVar[tuple[str, ...]] = ("encode", "compare", "prepare", ADAPT, "represent", "cluster")
+
+    adapt_epochs: int = knob(1, "How often all texts are said again to learn their wording.", low=0, high=50)
+    noise: float = knob(0.6, "The share of words that go missing.", low=0.0, high=0.95, advanced=True)
+    softmax: str = knob(
+        "corpus",
+        "Which tokens may be said: those of the corpus, which is faster, or all that the model knows.",
+        choices=SOFTMAXES,
+        advanced=True,
+    )
+    batch: int = knob(64, "How many texts are seen in one step.", low=2, high=4_096, advanced=True)
+    head_rate: float = knob(1e-3, "Learning rate of the decoder's own parts.", low=0.0, high=1.0, advanced=True)
+    every: int = knob(100, "Steps between two looks at the clusters.", low=1, high=10_000, advanced=True)
+
+    # How much it does ---------------------------------------------------------------------------------------------
+
+    @property
+    def epochs(self) -> dict[str, int]:
+        """How many epochs each training stage takes."""
+        return {ADAPT: self.adapt_epochs}
+
+    def steps_per_epoch(self, texts: int) -> int:
+        """Return the number of whole batches in an epoch."""
+        return texts // min(self.batch, texts)
+
+    def _passes(self) -> float:
+        """How often all texts go through the learning layers: what is left of them, and all of them to be said."""
+        return 1.0 - self.noise + 0.2 + 1.0
+
+    def trained_tokens(self, lengths: np.ndarray) -> tuple[float, float]:
+        """Noise is fresh in every epoch, so the frozen layers run along each time."""
+        trained = sum(self.epochs.values()) * self._passes() * float(lengths.sum())
+        return trained + float(lengths.sum()), trained
+
+    def check(self, bench: Bench) -> None:
+        """Also refuse an encoder that cannot decode."""
+        super().check(bench)
+        kind = read_shape(bench.encoder).kind
+        if kind not in DECODABLE:
+            raise BadInput(
+                f"The encoder “{bench.encoder}” is a {kind or 'model of unknown kind'}, which cannot say texts again; "
+                f"those of {', '.join(DECODABLE)} can."
+            )
+
+    def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
+        """Say that the trainings take most of the time."""
+        depth = self.depth_of(forecast.shape)
+        stages = {
+            stage.name: stage for stage in forecast.deep(depth, 1, self._passes(), min(self.batch, forecast.texts))
+        }
+        # The softmax over some ten thousand tokens costs about as much as two layers; the rest runs along frozen.
+        epoch = stages["train"].seconds * (1 + 2 / max(depth, 1))
+        epoch += forecast.forward(forecast.shape.layers - depth, self._passes())
+        trainings = [Stage(name, 1 + epochs * epoch, stages["train"].memory) for name, epochs in self.epochs.items()]
+        ending = forecast.cluster(self.clusters, forecast.shape.width, self.partition)
+        return *(stages[name] for name in ("encode", "compare", "prepare")), *trainings, stages["represent"], ending
+
+    # The work -----------------------------------------------------------------------------------------------------
+
+    def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
+        """Encode, prepare, adapt, then partition what was learnt."""
+        learner, guard, _, _ = yield from self._adapted(bench, state)
+        vectors = yield from represent(learner, len(bench.texts), state)
+        return (yield from self.cluster(bench, vectors, state))
+
+    def _adapted(self, bench: Bench, state: State) -> Work[tuple["Learner", Guard, "DenoisingHeads", "Noise"]]:
+        """Return the learner at the end of the first stage, with its guard, its heads and what makes texts noisy."""
+        from core.nn.networks import DenoisingHeads
+        from core.nn.trunk import Trunk
+
+        _, _, centres = yield from self.begin(bench)
+        encoder = bench.load()
+        trunk = Trunk(encoder.trainable_model(), int(self.depth))
+        source = yield from bench.prepare(trunk, [bench.texts], "prepare")
+        tokens = yield from bench.tokenise(encoder)
+        used = np.unique(tokens.ids) if self.softmax == "corpus" else None
+        heads = DenoisingHeads(trunk, self.clusters, used, encoder.folder, bench.seed)
+        learner = self.learner(bench, trunk, heads, source)
+        noise = Noise(tokens, encoder.tokenizer, self.noise, self.batch, bench.seed)
+        guard = Guard(len(bench.texts), self.clusters, bench.seed)
+
+        def take(step: int) -> bool:
+            texts, left, _ = noise.batch(step, learner.steps)
+            said = max(int((texts.lengths - 1).sum()), 1)
+
+            def share(rows: np.ndarray, vectors: "Tensor", states: "Tensor", pack: "Pack") -> "dict[str, Tensor]":
+                term = heads.decoder.loss(vectors, texts.taken(rows)) / said
+                return {"loss": term, "reconstruction": term}
+
+            return learner.step_apart(left, share)
+
+        steps = self.adapt_epochs * self.steps_per_epoch(len(bench.texts))
+        course = Course(ADAPT, steps, self.every, keeps_best=False)
+        yield from train(learner, guard, course, take, following(guard, centres), state)
+        return learner, guard, heads, noise
+
+
+def following(guard: Guard, start: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return where the guard's clusters start: where given, later where the clusters of the last look lie now."""
+
+    def centres(vectors: np.ndarray) -> np.ndarray:
+        return cluster_means(vectors, guard.labels, guard.clusters) if guard.looks else start
+
+    return centres
+
+
+class Noise:
+    """Makes the batches of a denoising training: the texts of a step, and what is left of them."""
+
+    def __init__(self, tokens: Tokens, tokenizer: object, ratio: float, size: int, seed: int) -> None:
+        """Know the corpus's tokens and which of them begin words."""
+        from core.nn.noise import Vocabulary
+
+        self.tokens, self.known = tokens, Vocabulary.of(tokenizer)
+        self.ratio, self.size, self.seed = ratio, size, seed
+
+    def batch(self, step: int, drawn: int) -> tuple[Tokens, Tokens, np.ndarray]:
+        """Return the texts of a stage's step, what is left of them, and their rows; ``drawn`` makes noise fresh."""
+        from core.nn.noise import without_words
+        from core.nn.training import batch_rows
+
+        rows = batch_rows(len(self.tokens), self.size, self.seed, step)
+        texts = self.tokens.taken(rows)
+        return texts, without_words(texts, self.known, self.ratio, np.random.default_rng([self.seed, drawn])), rows
