@@ -8,8 +8,11 @@ from core.methods.embed import Embed
 from core.methods.sccl import Sccl
 from core.methods.tfidf import Tfidf
 from core.methods.tsdae import Tsdae
+from core.methods.uft import Uft
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Embed, Sccl, ClusterBert, Tsdae, Tfidf, Bow)}
+METHODS: dict[str, type[Method]] = {
+    method.name: method for method in (Embed, Sccl, ClusterBert, Uft, Tsdae, Tfidf, Bow)
+}
 
 
 def find_method(name: str) -> type[Method]:

@@ -30,12 +30,12 @@ def knob(
     return field(default=default, metadata=about)
 
 
-def partition_knob(default: str) -> Any:
-    """Declare the knob that all methods share, with the default that suits one."""
+def partition_knob(default: str, *more: str) -> Any:
+    """Declare the knob that all methods share, with the default that suits one and what it alone can do."""
     about = (
         "How vectors become clusters: as they are, smoothed over similar texts, or through UMAP, which takes longer."
     )
-    return knob(default, about, choices=PARTITIONS)
+    return knob(default, about, choices=(*more, *PARTITIONS))
 
 
 _SWITCHES = {word: word in ("true", "yes", "on", "1") for word in "true yes on 1 false no off 0".split()}

@@ -15,7 +15,7 @@ from core.methods.tsdae import ADAPT, Noise, Tsdae
 from core.steps.guard import Guard
 from core.steps.partition import SMOOTH
 from core.steps.start import start_labels
-from core.steps.train import Course, represent, train
+from core.steps.train import Course, all_vectors, represent, train
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed
@@ -84,7 +84,7 @@ class _Pupil:
 
     def form(self, before: Guard, state: State) -> Work[None]:
         """Guess the clusters that k-means finds among clean vectors, found anew in every round."""
-        method, vectors = self.method, (yield from self._clean())
+        method, vectors = self.method, (yield from all_vectors(self.learner, len(self.bench.texts)))
         texts, seed = self.bench.texts, self.bench.seed
         labels = yield from start_labels(vectors, texts, method.clusters, seed, method.start)
         self.heads.cluster.point_at(vectors, labels)
@@ -93,7 +93,7 @@ class _Pupil:
         def find(number: int) -> Work[np.ndarray]:
             found = labels
             if number:
-                clean = yield from self._clean()
+                clean = yield from all_vectors(self.learner, len(texts))
                 found = yield from start_labels(clean, texts, method.clusters, seed, method.start)
                 found = matched(self.heads.soft(clean).argmax(1), found, method.clusters)
             return np.eye(method.clusters, dtype=np.float32)[found]
@@ -106,7 +106,7 @@ class _Pupil:
         length = method.steps_per_epoch(len(self.bench.texts))
 
         def find(number: int) -> Work[np.ndarray]:
-            return self.heads.sharpened((yield from self._clean()))
+            return self.heads.sharpened((yield from all_vectors(self.learner, len(self.bench.texts))))
 
         yield from self._stage(HARDEN, method.harden_epochs * length, length, method.harden_weight, before, state, find)
 
@@ -146,15 +146,6 @@ class _Pupil:
             return cluster_means(vectors, heads.soft(vectors).argmax(1), method.clusters)
 
         yield from train(learner, guard, Course(stage, steps, method.every), take, centres, state, ready)
-
-    def _clean(self) -> Work[np.ndarray]:
-        """Return the vectors of all texts as they are seen now, without noise."""
-        rows = np.arange(len(self.bench.texts))
-        vectors = np.empty((len(rows), self.learner.trunk.shape.width), np.float32)
-        for places, batch in self.learner.vectors(rows):
-            vectors[places] = batch
-            yield None
-        return vectors
 
 
 def matched(old: np.ndarray, new: np.ndarray, clusters: int) -> np.ndarray:

@@ -41,6 +41,7 @@ class Words(nn.Module):
         self.bias = nn.Parameter(torch.zeros(tokens))
         nn.init.normal_(self.dense.weight, std=_SPREAD)
         nn.init.zeros_(self.dense.bias)
+        self.is_pretrained = bool(pretrained)
         if pretrained:
             self.load_state_dict(pretrained)
         self.used: Tensor | None

@@ -138,3 +138,32 @@ class DenoisingHeads(nn.Module):
     def _log_p(self, vectors: np.ndarray) -> Tensor:
         with torch.no_grad():
             return F.log_softmax(self.cluster(torch.from_numpy(vectors).to(self.cluster.weight.device)).float(), 1)
+
+
+class UftHeads(nn.Module):
+    """A head that fills masks beside centres to which texts are drawn."""
+
+    def __init__(
+        self, trunk: Trunk, centres: np.ndarray, alpha: float, used: np.ndarray | None, folder: Path, seed: int
+    ) -> None:
+        """Start at given centres, with the encoder's own language-model head where it has one."""
+        super().__init__()
+        torch.manual_seed(seed)
+        self.words, self.centres, self.alpha = Words(trunk, used, pretrained_words(folder)), Centres(centres), alpha
+
+    def divergence(self, vectors: Tensor, target: Tensor) -> Tensor:
+        """Sum KL(p || q) over rows (Eq 2), for given targets p."""
+        log_q = log_student_t(vectors, self.centres.mu, self.alpha)
+        return (torch.xlogy(target, target) - target * log_q).sum()
+
+    def soft(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the paper's q, which is flat by nature."""
+        return self._log_q(vectors).exp().cpu().numpy()
+
+    def sharpened(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the target over a whole set (Eq 3)."""
+        return log_target(self._log_q(vectors)).exp().cpu().numpy()
+
+    def _log_q(self, vectors: np.ndarray) -> Tensor:
+        with torch.no_grad():
+            return log_student_t(torch.from_numpy(vectors).to(self.centres.mu.device), self.centres.mu, self.alpha)

@@ -49,8 +49,8 @@ def train(
     before it, such as new targets. The guard's clusters start from ``centres`` of the sample's vectors. The learner
     is left at the checkpoint that the guard calls best.
     """
-    stage = course.stage
-    yield StageStarted(stage, course.steps)
+    stage, total = course.stage, max(course.steps, 1)
+    yield StageStarted(stage, total)
     if stage in state:
         best, begin = state[best_of(stage)], int(state[stage].values["begin"])
         learner.restore(state[stage])
@@ -70,7 +70,7 @@ def train(
         if not take(done):
             yield Note(f"Memory ran short: {learner.piece_tokens:,} tokens are now taken at a time.", "warning")
         done = learner.steps - begin
-        yield Progress(stage, done, course.steps)
+        yield Progress(stage, done, total)
         if done % course.every and done < course.steps:
             continue
         try:
@@ -86,7 +86,7 @@ def train(
             yield best
         good = standing()
         yield good
-    yield Progress(stage, course.steps, course.steps)
+    yield Progress(stage, total, total)
     if int(best.values["steps"]) != learner.steps:
         learner.restore(best)
     if course.keeps_best:
@@ -120,11 +120,17 @@ def represent(learner: Learner, rows: int, state: State) -> Work[np.ndarray]:
     if _REPRESENT in state:
         vectors = state[_REPRESENT].arrays["vectors"]
     else:
-        vectors, done = np.empty((rows, learner.trunk.shape.width), np.float32), 0
-        for places, batch in learner.vectors(np.arange(rows)):
-            vectors[places] = batch
-            done += len(places)
-            yield Progress(_REPRESENT, done, rows)
+        vectors = yield from all_vectors(learner, rows, _REPRESENT)
         yield Checkpoint(_REPRESENT, {"vectors": vectors})
     yield Progress(_REPRESENT, rows, rows)
+    return vectors
+
+
+def all_vectors(learner: Learner, rows: int, stage: str = "") -> Work[np.ndarray]:
+    """Return the vectors of all texts as the encoder sees them now, without noise."""
+    vectors, done = np.empty((rows, learner.trunk.shape.width), np.float32), 0
+    for places, batch in learner.vectors(np.arange(rows)):
+        vectors[places] = batch
+        done += len(places)
+        yield Progress(stage, done, rows) if stage else None
     return vectors

@@ -20,6 +20,7 @@ from tests.conftest import make_config, obvious_table
 QUICK: dict[str, dict[str, object]] = {
     "sccl": {"steps": 6, "every": 2, "depth": "1"},
     "tsdae": {"batch": 8, "every": 2, "depth": "1"},
+    "uft": {"batch": 8, "every": 2, "depth": "1", "epochs": 2, "warm_up": 3},
     "clusterbert": {"batch": 8, "every": 2, "depth": "1"},
 }
 

@@ -1,0 +1,210 @@
+"""UFT, unsupervised fine-tuning: fill masks and pull texts to their clusters at the same time."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from core.bench import Bench
+from core.clustering import Clustering, soft_assignment
+from core.errors import BadInput
+from core.events import AFRESH, Checkpoint, Progress, StageStarted, State
+from core.forecast import Forecast, Stage
+from core.methods.base import knob, partition_knob
+from core.methods.deep import Deep
+from core.methods.tsdae import SOFTMAXES, following
+from core.steps.guard import Guard
+from core.steps.train import Course, all_vectors, represent, train
+from core.tokens import Tokens
+from core.work import Work
+
+if TYPE_CHECKING:  # torch is loaded when it is needed
+    from torch import Tensor
+
+    from core.nn.networks import UftHeads
+    from core.nn.noise import Vocabulary
+    from core.nn.packing import Pack
+    from core.nn.training import Learner
+
+CENTRES = "centres"
+WARM, TRAIN = "warm up", "train"
+
+
+@dataclass(frozen=True)
+class Uft(Deep):
+    """Teaches the language model your texts by filling masked words, while every text moves towards its cluster.
+
+    Choose it for texts that are short and many, where clusters are roughly right from the start and should become
+    clearer without losing the language.
+
+    Relations: with mlm=false it is deep embedded clustering of an encoder; tsdae and clusterbert delete words where
+    this masks them; sccl keeps texts apart where this keeps their words.
+    """
+
+    name = "uft"
+    title = "Masked words and clusters (UFT)"
+    stages = ("encode", "compare", "prepare", WARM, TRAIN, "represent", "cluster")
+
+    partition: str = partition_knob(CENTRES, CENTRES)
+    epochs: int = knob(
+        4, "How often all texts are seen at most; it stops earlier when nothing changes.", low=1, high=50
+    )
+    mlm: bool = knob(True, "Fill masked words beside clustering; without, the paper's ablation.")
+    masked: float = knob(0.1, "The share of tokens that are masked.", low=0.01, high=0.9, advanced=True)
+    mlm_weight: float = knob(1.0, "Weight of the masked words.", low=0.0, high=1_000.0, advanced=True)
+    cluster_weight: float = knob(1.0, "Weight of the clusters.", low=0.0, high=1_000.0, advanced=True)
+    warm_up: int = knob(
+        100,
+        "Steps in which only a new head learns to fill masks, where the encoder comes without one.",
+        low=0,
+        high=10_000,
+        advanced=True,
+    )
+    softmax: str = knob(
+        "corpus",
+        "Which tokens may be said: those of the corpus, which is faster, or all that the model knows.",
+        choices=SOFTMAXES,
+        advanced=True,
+    )
+    alpha: float = knob(1.0, "Degrees of freedom of the soft assignment.", low=0.1, high=100.0, advanced=True)
+    batch: int = knob(64, "How many texts are seen in one step.", low=2, high=4_096, advanced=True)
+    rate: float = knob(3e-5, "Learning rate of the language model.", low=0.0, high=0.1, advanced=True)
+    every: int = knob(100, "Steps between two looks at the clusters.", low=1, high=10_000, advanced=True)
+
+    def trained_tokens(self, lengths: np.ndarray) -> tuple[float, float]:
+        """Masks are fresh in every epoch, so the frozen layers run along each time."""
+        trained = self.epochs * float(lengths.sum())
+        return trained + float(lengths.sum()), trained
+
+    def check(self, bench: Bench) -> None:
+        """Also refuse an encoder without a mask."""
+        super().check(bench)
+        if self.mlm and bench.load().tokenizer.mask_token_id is None:
+            raise BadInput(f"The encoder “{bench.encoder}” knows no mask, so nothing can be filled in: set mlm=false.")
+
+    def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
+        """Say that training takes most of the time."""
+        depth, batch = self.depth_of(forecast.shape), min(self.batch, forecast.texts)
+        stages = {stage.name: stage for stage in forecast.deep(depth, 1, self.epochs, batch)}
+        along = forecast.forward(forecast.shape.layers - depth, self.epochs)
+        training = Stage(TRAIN, stages[TRAIN].seconds + along, stages[TRAIN].memory)
+        shown = self.warm_up * batch / max(forecast.texts, 1) if self.mlm else 0.0
+        warming = Stage(WARM, 1 + forecast.forward(forecast.shape.layers, 1.5 * shown), stages[TRAIN].memory)
+        ending = forecast.cluster(self.clusters, forecast.shape.width, self.partition)
+        first = (stages[name] for name in ("encode", "compare", "prepare"))
+        return *first, warming, training, stages["represent"], ending
+
+    def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
+        """Encode, warm the head up, train; labels are the nearest learnt centres unless another partition is asked."""
+        from core.nn.networks import UftHeads
+        from core.nn.noise import Vocabulary
+        from core.nn.trunk import Trunk
+
+        _, _, centres = yield from self.begin(bench)
+        encoder = bench.load()
+        trunk = Trunk(encoder.trainable_model(), int(self.depth))
+        source = yield from bench.prepare(trunk, [bench.texts], "prepare")
+        tokens = yield from bench.tokenise(encoder)
+        used = np.unique(tokens.ids) if self.softmax == "corpus" else None
+        heads = UftHeads(trunk, centres, self.alpha, used, encoder.folder, bench.seed)
+        learner = self.learner(bench, trunk, heads, source)
+        pupil = _Pupil(self, bench, learner, heads, tokens, Vocabulary.of(encoder.tokenizer))
+        yield from pupil.warm_up(state)
+        yield from pupil.train(state)
+        vectors = yield from represent(learner, len(bench.texts), state)
+        beside = {"q": heads.soft(vectors)}
+        if self.partition != CENTRES:
+            clustering = yield from self.cluster(bench, vectors, state, start=heads.centres.array())
+            return replace(clustering, beside=beside)
+        yield StageStarted("cluster")
+        learnt = heads.centres.array()
+        clustering = Clustering.from_soft(vectors, soft_assignment(vectors, learnt), learnt)
+        yield Progress("cluster", 1, 1)
+        return replace(clustering, beside=beside)
+
+
+class _Pupil:
+    """The two trainings: first the head alone, then everything."""
+
+    def __init__(
+        self,
+        method: Uft,
+        bench: Bench,
+        learner: "Learner",
+        heads: "UftHeads",
+        tokens: Tokens,
+        known: "Vocabulary",
+    ) -> None:
+        self.method, self.learner, self.heads, self.tokens, self.known = method, learner, heads, tokens, known
+        self.seed, self.rows = bench.seed, len(bench.texts)
+        self.guard = Guard(self.rows, method.clusters, bench.seed)
+        self.targets = np.empty((0, method.clusters), np.float32)
+        self.epoch = -1
+
+    def warm_up(self, state: State) -> Work[None]:
+        """Let a new head learn to fill masks; the encoder does not move meanwhile."""
+        needed = self.method.mlm and not self.heads.words.is_pretrained
+        steps = self.method.warm_up if needed else 0
+
+        def take(step: int) -> bool:
+            return self._step(step, lambda mlm, _: {"loss": mlm, "masked words": mlm}, still=True)
+
+        course = Course(WARM, steps, max(steps, 1), keeps_best=False)
+        start = self.heads.centres.array()
+        yield from train(self.learner, self.guard, course, take, following(self.guard, start), state)
+
+    def train(self, state: State) -> Work[None]:
+        """Fill masks and sharpen clusters; the target is that of the whole unmasked set, anew in every epoch."""
+        method, learner, heads = self.method, self.learner, self.heads
+        length = self.rows // min(method.batch, self.rows)
+        name = f"targets of {TRAIN}"
+
+        def ready(step: int) -> Work[None]:
+            epoch = step // length
+            if epoch == self.epoch:
+                return
+            if self.epoch < 0 and name in state and state[name].values["epoch"] == epoch:
+                self.targets = state[name].arrays["targets"]
+            else:
+                self.targets = heads.sharpened((yield from all_vectors(learner, self.rows)))
+                yield Checkpoint(name, {"targets": self.targets}, {"epoch": epoch})
+            self.epoch = epoch
+
+        def both(mlm: "Tensor", clustering: "Tensor") -> "dict[str, Tensor]":
+            loss = method.cluster_weight * clustering
+            if not method.mlm:
+                return {"loss": loss, "clustering": clustering}
+            return {"loss": loss + method.mlm_weight * mlm, "clustering": clustering, "masked words": mlm}
+
+        guard = Guard(self.rows, method.clusters, self.seed, before=self.guard.before)
+        course = Course(TRAIN, method.epochs * length, method.every)
+        take = lambda step: self._step(step, both)  # noqa: E731 - a name for what is passed on
+        yield from train(learner, guard, course, take, lambda _: heads.centres.array(), state, ready)
+
+    def _step(self, step: int, combine: Any, still: bool = False) -> bool:
+        import torch
+
+        from core.nn.noise import masked
+        from core.nn.training import batch_rows
+
+        method, learner, heads = self.method, self.learner, self.heads
+        rows = batch_rows(self.rows, method.batch, self.seed, step)
+        texts = self.tokens.taken(rows)
+        shown, places = texts, np.empty(0, np.int64)
+        if method.mlm:
+            shown, places = masked(texts, self.known, method.masked, np.random.default_rng([self.seed, learner.steps]))
+        hidden = np.full(len(texts.ids), -1, np.int64)
+        hidden[places] = texts.ids[places]
+        wanted = Tokens(hidden, texts.offsets)
+        targets = None if still else torch.from_numpy(self.targets[rows]).to(learner.device)
+
+        def share(some: np.ndarray, vectors: "Tensor", states: "Tensor", pack: "Pack") -> "dict[str, Tensor]":
+            ids = torch.from_numpy(wanted.flat(some[pack.order])).to(learner.device)
+            at = ids >= 0
+            mlm = heads.words.loss((states.detach() if still else states)[at], ids[at]) / max(len(places), 1)
+            if targets is None:
+                return combine(mlm, mlm)
+            here = targets[torch.from_numpy(some).to(learner.device)]
+            return combine(mlm, heads.divergence(vectors, here) / len(rows))
+
+        return learner.step_apart(shown, share)
