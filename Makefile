@@ -5,7 +5,7 @@ PYTHON ?= $(shell for candidate in python3.14 python3.13 python3.12 python3.11 p
 	&& echo $$candidate && break; done)
 BIN := .venv/bin
 
-.PHONY: run test check bench-engine bench-sccl gpu-check clean
+.PHONY: run test check bench-engine bench-sccl bench-clusterbert gpu-check clean
 
 run: .venv/app-ready
 	$(BIN)/python -m streamlit run app.py
@@ -26,6 +26,9 @@ bench-engine: .venv/test-ready
 # Quality on the benchmark sets, resumable: what is in tests/benchmarks/RESULTS.jsonl is not run again.
 bench-sccl: .venv/test-ready
 	$(BIN)/python -m tests.benchmarks.quality sccl
+
+bench-clusterbert: .venv/test-ready
+	$(BIN)/python -m tests.benchmarks.quality clusterbert
 
 # A short training on CUDA or MPS, compared with the CPU; for people who have one.
 gpu-check: .venv/test-ready

@@ -58,6 +58,14 @@ def _parser() -> argparse.ArgumentParser:
 
     methods = commands.add_parser("methods", help="list the methods with their knobs")
     methods.set_defaults(command=_methods)
+    retrieve = commands.add_parser("retrieve", help="rank candidates by meaning; print MAP and MRR")
+    retrieve.add_argument("table", metavar="TABLE", type=Path, help="rows of query, candidate and relevant (1 or 0)")
+    for column in ("query", "candidate", "relevant"):
+        retrieve.add_argument(f"--{column}", default=column, metavar="COLUMN")
+    retrieve.add_argument("--encoder", metavar="NAME", help="a Hugging Face id or a folder; default: the embedded one")
+    retrieve.add_argument("--run", metavar="ID", help="the encoder that this run trained")
+    retrieve.add_argument("--runs", type=Path, default=home, metavar="DIR")
+    retrieve.set_defaults(command=_retrieve)
     runs = commands.add_parser("runs", help="list the runs")
     runs.add_argument("--runs", type=Path, default=home, metavar="DIR")
     runs.set_defaults(command=_runs)
@@ -228,6 +236,32 @@ def _estimate(options: argparse.Namespace) -> int:
         print(f"{stage.name:<16} {stage.seconds:>8,.0f} s   {stage.memory / 1e9:>6.1f} GB")
     total, most = sum(stage.seconds for stage in stages), max(stage.memory for stage in stages)
     print(f"{'in all':<16} {total:>8,.0f} s   {most / 1e9:>6.1f} GB at most")
+    return 0
+
+
+def _retrieve(options: argparse.Namespace) -> int:
+    """Rank the candidates of every query and print how well that went."""
+    from core.encoder import EMBEDDED, check_encoder, find_device, load_encoder
+    from core.retrieval import Lists, measure_retrieval
+    from core.runs.config import TOKEN_LIMIT
+    from core.runs.store import Store
+    from core.table import read_table
+    from core.trained import trained_encoder
+
+    if options.run and options.encoder:
+        raise BadInput("Give either --run or --encoder, not both.")
+    frame = read_table(_bytes(options.table), options.table.name).frame
+    lists = Lists.read(frame, options.query, options.candidate, options.relevant)
+    pooling = "mean"
+    if options.run:
+        run = Store(options.runs).open(options.run)
+        encoder, pooling = trained_encoder(run), str(run.config.knobs.get("pooling", pooling))
+    else:
+        encoder = load_encoder(check_encoder(options.encoder or EMBEDDED), find_device(), TOKEN_LIMIT, "float32")
+    found = measure_retrieval(lists, encoder, pooling)
+    if not found["queries"]:
+        raise BadInput("No query has a relevant candidate, so there is nothing to measure.")
+    print(json.dumps(found))
     return 0
 
 

@@ -19,7 +19,7 @@ LAYERS = [
     ["core.forecast", "core.augment"],
     ["core.methods"],
     ["core.runs"],
-    ["core.pipeline"],
+    ["core.pipeline", "core.trained", "core.retrieval"],
     ["core.worker"],
     ["core.__main__"],
     ["pages"],

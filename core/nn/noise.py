@@ -27,7 +27,7 @@ class Vocabulary:
             bool(name) and (name.startswith(_BEGINNINGS) if marked else not name.startswith("##")) for name in named
         ]
         special = np.zeros(len(named), bool)
-        special[tokenizer.all_special_ids] = True
+        special[list(tokenizer.all_special_ids)] = True
         return cls(np.array(begins) | special, special, tokenizer.mask_token_id)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from core.clustering import cluster_means, normalised, squared_distances
 from core.events import Checkpoint
-from core.steps.evaluate import silhouette
+from core.steps.evaluate import dunn, silhouette
 
 SAMPLE = 2_000
 _ROUNDS = 3
@@ -27,6 +27,7 @@ class Look:
     before: float
     intra: float
     inter: float
+    dunn: float = 0.0
 
     def figures(self) -> dict[str, float]:
         """Return what curves are drawn of."""
@@ -73,6 +74,7 @@ class Guard:
             silhouette(self.before, labels, 0)[0] or 0.0,
             intra,
             inter,
+            dunn(space, labels) or 0.0,
         )
         self._labels = labels
         self.looks.append(seen)

@@ -6,6 +6,7 @@
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,19 +16,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from core.corpus import Corpus
 from core.methods import find_method
 from core.runs.config import resolve
-from core.runs.store import Store
+from core.runs.store import Run, Store
 from core.steps.projector import Projector
 from core.table import read_table
 from core.worker import drive
 
 HERE = Path(__file__).parent
 LINES, TABLE = HERE / "RESULTS.jsonl", HERE / "RESULTS.md"
-CLASSES = {"stackoverflow": 20, "searchsnippets": 8, "agnews": 4, "tweet": 89, "trec6": 6}
+CLASSES = {"stackoverflow": 20, "searchsnippets": 8, "agnews": 4, "tweet": 89, "trec6": 6, "bbc sentences": 5}
 SUBSET = 4_000
+STAGE_FIGURES = ("acc", "nmi", "silhouette", "dunn")
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,53 @@ def sccl_cells() -> list[Cell]:
     return cells
 
 
+def clusterbert_cells() -> list[Cell]:
+    """Return the cells of ClusterBERT's and UFT's table, the headline first."""
+    cells = []
+    for data in ("trec6", "stackoverflow", "searchsnippets", "agnews", "bbc sentences"):
+        seeds = (0,) if data == "bbc sentences" else (0, 1, 2)
+        cells += [Cell("encoder + k-means", data, "embed", seeds=seeds)]
+        if data == "trec6":
+            cells += [Cell("UFT (default)", data, "uft")]
+        else:
+            cells += [Cell("ClusterBERT (default)", data, "clusterbert", seeds=seeds)]
+    for data in ("trec6", "stackoverflow", "searchsnippets", "agnews"):
+        ablations = {
+            "encoder + k-means, 4,000 rows": ("embed", {}),
+            "encoder, smoothed k-means": ("embed", {"partition": "smooth+kmeans"}),
+            "TSDAE": ("tsdae", {}),
+            "ClusterBERT, 4,000 rows": ("clusterbert", {}),
+            "ClusterBERT, k-means": ("clusterbert", {"partition": "kmeans"}),
+            "ClusterBERT without reconstruction": ("clusterbert", {"reconstruct": False}),
+            "UFT, 4,000 rows": ("uft", {}),
+            "UFT without MLM": ("uft", {"mlm": False}),
+            "UFT, first token": ("uft", {"pooling": "first"}),
+        }
+        for row, (method, knobs) in ablations.items():
+            cells.append(Cell(row, data, method, knobs, whole=False, seeds=(0,)))
+    return cells
+
+
+def bbc_sentences(frame: pd.DataFrame) -> pd.DataFrame:
+    """Split articles where a full stop, question or exclamation mark is followed by a space and a capital or digit."""
+    rows = [
+        {"text": sentence.strip(), "label": label}
+        for text, label in zip(frame["text"], frame["label"], strict=True)
+        for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z0-9\"'])", text)
+        if len(sentence.split()) > 2
+    ]
+    return pd.DataFrame(rows, dtype="str")
+
+
+TABLES = {"sccl": sccl_cells, "clusterbert": clusterbert_cells}
+
+
 def main() -> None:
     """Run the cells that are missing, those that match the words given, then write the table."""
     folder = os.environ.get("TOPICSCOPE_DATA")
     if not folder:
         sys.exit("Set TOPICSCOPE_DATA to the folder of benchmark data.")
-    cells = {"sccl": sccl_cells}[sys.argv[1]]()
+    cells = TABLES[sys.argv[1]]()
     words = sys.argv[2:]
     done = [json.loads(line) for line in LINES.read_text("utf-8").splitlines()] if LINES.exists() else []
     projector = Projector()
@@ -99,7 +143,7 @@ def main() -> None:
                         file.write(json.dumps(line) + "\n")
                     print(json.dumps(line), flush=True)
     projector.close()
-    TABLE.write_text(_table(cells, done), "utf-8")
+    TABLE.write_text(_tables(done), "utf-8")
 
 
 def _found(done: list[dict[str, Any]], key: dict[str, Any]) -> dict[str, Any] | None:
@@ -114,8 +158,9 @@ def _settings(key: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run(cell: Cell, seed: int, folder: Path, store: Store, projector: Projector) -> dict[str, Any]:
-    path = folder / f"{cell.file or cell.data}.csv"
+    path = folder / f"{cell.file or ('bbc_news' if cell.data == 'bbc sentences' else cell.data)}.csv"
     frame = read_table(path.read_bytes(), path.name).frame
+    frame = bbc_sentences(frame) if cell.data == "bbc sentences" else frame
     if not cell.whole and len(frame) > SUBSET:
         rows = np.random.default_rng(0).permutation(len(frame))[:SUBSET]
         frame = frame.iloc[np.sort(rows)].reset_index(drop=True)
@@ -136,9 +181,21 @@ def _run(cell: Cell, seed: int, folder: Path, store: Store, projector: Projector
         **{name: round(value, 4) for name, value in figures.items()},
         "seconds": round(time.time() - began),
         "kept": notes[-1] if notes else "",
+        "stages": _stages(run),
         "date": time.strftime("%Y-%m-%d"),
         "commit": _commit(),
     }
+
+
+def _stages(run: Run) -> dict[str, dict[str, float]]:
+    """Return the last figures of each stage, on the sample that is looked at while it trains."""
+    found: dict[str, dict[str, float]] = {}
+    for record in run.log.read()[0]:
+        if record["event"] == "Measured":
+            wanted = {name: round(record["values"][name], 4) for name in STAGE_FIGURES if name in record["values"]}
+            first = f"before {record['stage']}" if not record["step"] and not found else record["stage"]
+            found[first] = found.get(first, {}) | wanted
+    return found
 
 
 def _commit() -> str:
@@ -146,28 +203,45 @@ def _commit() -> str:
     return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def _table(cells: list[Cell], done: list[dict[str, Any]]) -> str:
-    """Write ACC / NMI (arithmetic), mean and deviation over seeds; a cell not run stays empty."""
-    sets = list(dict.fromkeys(cell.data for cell in cells))
-    rows = list(dict.fromkeys(cell.row for cell in cells))
+def _tables(done: list[dict[str, Any]]) -> str:
+    """Write all tables: ACC / NMI (arithmetic), mean and deviation over seeds; a cell not run stays empty."""
     lines = [
         "# Results",
         "",
-        f"Embedded encoder, CPU ({os.cpu_count()} cores, {platform.machine()}), one default for all sets; no label is",
-        "seen before measuring. ACC / NMI (arithmetic) in percent, mean ± deviation; in brackets the number of seeds",
-        "and the seconds of a whole run.",
-        "",
-        "| | " + " | ".join(sets) + " |",
-        "|---|" + "---|" * len(sets),
+        f"Embedded encoder, CPU ({platform.machine()}), one default for all sets; no label is seen before measuring.",
+        "ACC / NMI (arithmetic) in percent, mean ± deviation; in brackets the number of seeds and a run's seconds,",
+        "on one core where other work went on beside it. Rows of 4,000 are a fixed random part of each set.",
     ]
-    for row in rows:
+    for name, cells in TABLES.items():
+        lines += ["", f"## {name}", "", *_table(cells(), done)]
+    lines += ["", "## What each stage brings", "", *_stage_table(done)]
+    commits = sorted({f"{line['date']} {line['commit']}" for line in done})
+    return "\n".join([*lines, "", "Measured: " + ", ".join(commits) + ".", ""])
+
+
+def _table(cells: list[Cell], done: list[dict[str, Any]]) -> list[str]:
+    sets = list(dict.fromkeys(cell.data for cell in cells))
+    lines = ["| | " + " | ".join(sets) + " |", "|---|" + "---|" * len(sets)]
+    for row in dict.fromkeys(cell.row for cell in cells):
         shown = []
         for data in sets:
             found = [_found(done, key) for cell in cells if (cell.row, cell.data) == (row, data) for key in cell.keys()]
             shown.append(_cell([line for line in found if line]))
         lines.append(f"| {row} | " + " | ".join(shown) + " |")
-    commits = sorted({f"{line['date']} {line['commit']}" for line in done})
-    return "\n".join([*lines, "", "Measured: " + ", ".join(commits) + ".", ""])
+    return lines
+
+
+def _stage_table(done: list[dict[str, Any]]) -> list[str]:
+    """One line per run that has stages: ACC / NMI / silhouette / Dunn of the looked-at sample after each."""
+    lines = ["| run | after each stage: ACC / NMI / silhouette / Dunn |", "|---|---|"]
+    cells = [cell for make in TABLES.values() for cell in make() if cell.method in ("clusterbert", "uft", "tsdae")]
+    for line in [found for cell in cells for key in cell.keys() if (found := _found(done, key))]:
+        told = [
+            f"{stage}: " + " / ".join(f"{figures.get(name, 0):.3f}" for name in STAGE_FIGURES)
+            for stage, figures in line.get("stages", {}).items()
+        ]
+        lines.append(f"| {line['row']}, {line['data']}, seed {line['seed']} | {'; '.join(told)} |")
+    return lines
 
 
 def _cell(lines: list[dict[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from sklearn.metrics import silhouette_score
 from core.clustering import Clustering, normalised
 from core.events import Checkpoint, Note
 from core.steps.describe import class_tfidf, describe, stop_words, topic_words, typical_rows, unique_topic_names
-from core.steps.evaluate import accuracy, external_metrics, purity, silhouette
+from core.steps.evaluate import accuracy, dunn, external_metrics, purity, retrieval, silhouette
 from core.steps.neighbours import joined_views, near_rows, smoothed
 from core.steps.partition import PARTITIONS, kmeans, partition
 from core.steps.project import principal_components, project
@@ -208,3 +208,27 @@ def test_silhouette_is_scikit_learns_and_says_its_sample() -> None:
     vectors, labels = blobs()
     assert silhouette(vectors, labels, 0) == (pytest.approx(silhouette_score(vectors, labels)), len(labels))
     assert silhouette(vectors, np.zeros(len(labels), int), 0)[0] is None
+
+
+def test_dunn_is_the_naive_ratio_and_0_where_a_text_is_in_two_clusters() -> None:
+    vectors, labels = blobs(3, 40)
+    between, within = [], []
+    for i in range(len(vectors)):
+        for j in range(i):
+            (within if labels[i] == labels[j] else between).append(float(np.linalg.norm(vectors[i] - vectors[j])))
+    assert dunn(vectors, labels) == pytest.approx(min(between) / max(within), rel=1e-5)
+    vectors[1], labels[1] = vectors[0], 2
+    assert dunn(vectors, labels) == pytest.approx(0.0, abs=1e-6)
+    assert dunn(vectors, np.zeros(len(vectors), int)) is None
+
+
+def test_retrieval_of_a_list_done_by_hand() -> None:
+    first = (np.array([0.9, 0.8, 0.7, 0.1]), np.array([False, True, False, True]))  # ranks 2 and 4
+    second = (np.array([0.2, 0.9]), np.array([False, True]))  # rank 1
+    idle = (np.array([0.5]), np.array([False]))
+    found = retrieval([first, second, idle])
+    assert found["queries"] == 2
+    assert found["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1) / 2)
+    assert found["mrr"] == pytest.approx((1 / 2 + 1) / 2)
+    late = (np.linspace(1, 0, 11), np.eye(11, dtype=bool)[10])
+    assert retrieval([late])["mrr"] == 0.0 and retrieval([idle]) == {"queries": 0}

@@ -1,0 +1,28 @@
+"""The encoder that a finished run has trained, to read other texts with."""
+
+import numpy as np
+
+from core.encoder import Encoder
+from core.errors import BadInput
+from core.runs.store import Run
+from core.steps.train import best_of
+
+
+def trained_encoder(run: Run) -> Encoder:
+    """Return the run's encoder with the weights it kept in the end; an encoder that did not learn, as it was."""
+    import torch
+
+    config, state = run.config, run.state()
+    if not config.encoder:
+        raise BadInput(f"The run {run.id} used no language model: {config.method} counts words.")
+    if run.status() != "finished":
+        raise BadInput(f"The run {run.id} is not finished, so its language model is not either.")
+    encoder = Encoder(config.encoder, config.device, config.token_limit, "float32")
+    stages = [stage for stage in config.build_method().stages if best_of(stage) in state]
+    if stages:
+        learnt = state[best_of(stages[-1])].arrays
+        with torch.no_grad():
+            for name, value in encoder.model.named_parameters():
+                if f"trunk.{name}" in learnt:
+                    value.copy_(torch.from_numpy(np.array(learnt[f"trunk.{name}"])))
+    return encoder

@@ -1,0 +1,266 @@
+"""The decoder and the masks: against the library's own decoder, against naive loops, and by their properties."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertLMHeadModel, BertModel, RobertaConfig
+from transformers import RobertaModel as Roberta
+
+from core.encoder import EMBEDDED, find_folder
+from core.nn.decoder import Decoder, Words, pretrained_words
+from core.nn.networks import ClusterHead, DenoisingHeads, UftHeads
+from core.nn.noise import Vocabulary, masked, without_words
+from core.nn.packing import Pack
+from core.nn.training import Learner
+from core.nn.trunk import Trunk
+from core.tokens import Tokens
+
+SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 40, "vocab_size": 60}
+STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def trunk_of(depth: int = 3, **more: float) -> Trunk:
+    torch.manual_seed(0)
+    return Trunk(BertModel(BertConfig(**SIZES, **(STILL | more)), add_pooling_layer=False), depth)
+
+
+def some_texts(count: int = 7) -> Tokens:
+    random = np.random.default_rng(0)
+    return Tokens.from_lists([[1, *random.integers(5, 60, random.integers(1, 9)), 2] for _ in range(count)])
+
+
+def test_the_decoder_is_the_librarys_decoder_with_one_key() -> None:
+    """At full depth: same states as a BERT decoder that attends to one vector, and query and key get no gradient."""
+    trunk = trunk_of()
+    decoder = Decoder(trunk, Words(trunk)).eval()
+    theirs = BertLMHeadModel(BertConfig(**SIZES, **STILL, is_decoder=True, add_cross_attention=True)).eval()
+    theirs.bert.load_state_dict(trunk.model.state_dict(), strict=False)
+    for place, layer in enumerate(theirs.bert.encoder.layer):
+        layer.crossattention.self.value.load_state_dict(decoder.value[place].state_dict())
+        layer.crossattention.output.dense.load_state_dict(decoder.out[place].state_dict())
+        layer.crossattention.output.LayerNorm.load_state_dict(decoder.norm[place].state_dict())
+    ids, z = torch.randint(5, 60, (4, 6)), torch.randn(4, 24)
+    ours = decoder.states(z, ids.reshape(-1), Pack(np.full(4, 6))).view(4, 6, -1)
+    expected = theirs.bert(ids, encoder_hidden_states=z[:, None]).last_hidden_state
+    torch.testing.assert_close(ours, expected, atol=2e-5, rtol=1e-4)
+    expected.square().sum().backward()
+    for layer in theirs.bert.encoder.layer:
+        for idle in (layer.crossattention.self.query, layer.crossattention.self.key):
+            assert idle.weight.grad is None or idle.weight.grad.abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_no_token_sees_a_later_one_and_every_token_sees_the_vector(depth: int) -> None:
+    trunk = trunk_of(depth)
+    decoder = Decoder(trunk, Words(trunk)).eval()
+    ids, z, pack = torch.randint(5, 60, (8,)), torch.randn(1, 24), Pack(np.array([8]))
+    before = decoder.states(z, ids, pack)
+    changed = ids.clone()
+    changed[5] = (ids[5] + 1) % 55 + 5
+    after = decoder.states(z, changed, pack)
+    torch.testing.assert_close(before[:5], after[:5])
+    assert (before[5:] - after[5:]).abs().max() > 1e-4
+    assert (decoder.states(z + 1, ids, pack) - before).abs().amax(1).min() > 1e-4
+
+
+def test_storage_is_tied_to_the_live_encoder_and_counted_once() -> None:
+    trunk = trunk_of(2)
+    heads = DenoisingHeads(trunk, 4, None, Path("nowhere"), 0)
+    own = {value.data_ptr() for value in heads.parameters()}
+    assert heads.decoder.trunk is trunk and heads.decoder.words.embeddings is trunk.model.embeddings.word_embeddings
+    assert not own & {value.data_ptr() for value in trunk.parameters()}
+    texts = some_texts()
+    heads.decoder.loss(torch.randn(len(texts), 24), texts).backward()
+    learnt = {name for name, value in trunk.model.named_parameters() if value.grad is not None}
+    assert learnt and all("layer.1" in name or "layer.2" in name for name in learnt)
+
+
+def test_the_loss_is_the_sum_over_all_tokens_but_the_first() -> None:
+    trunk = trunk_of()
+    decoder, texts = Decoder(trunk, Words(trunk)).eval(), some_texts()
+    z = torch.randn(len(texts), 24)
+    naive = 0.0
+    for row in range(len(texts)):
+        ids = torch.from_numpy(texts[row].astype(np.int64))
+        logits = decoder.words.logits(decoder.states(z[row : row + 1], ids[:-1], Pack(np.array([len(ids) - 1]))))
+        naive += torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum")
+    torch.testing.assert_close(decoder.loss(z, texts), naive, rtol=1e-5, atol=1e-4)
+    alone = Tokens.from_lists([[1]])
+    assert float(decoder.loss(z[:1], alone)) == 0.0
+
+
+def test_a_softmax_over_the_corpus_is_the_full_one_without_the_tokens_that_never_occur() -> None:
+    trunk = trunk_of()
+    used = np.array([1, 2, 7, 9, 30])
+    some, full = Words(trunk, used), Words(trunk)
+    full.load_state_dict(some.state_dict())
+    states, ids = torch.randn(6, 24), torch.tensor([7, 30, 9, 1, 2, 7])
+    expected = full.logits(states)[:, used].log_softmax(1)
+    wanted = torch.tensor([list(used).index(token) for token in ids])
+    torch.testing.assert_close(some.loss(states, ids), -expected[torch.arange(6), wanted].sum())
+
+
+def test_pieces_add_up_to_the_gradient_of_the_whole_batch() -> None:
+    texts, found = some_texts(), []
+    left = without_words(texts, plain_vocabulary(), 0.5, np.random.default_rng(0))
+    for piece_tokens in (10_000, 12):
+        trunk = trunk_of(2)
+        heads = DenoisingHeads(trunk, 4, np.unique(texts.ids), Path("nowhere"), 0)
+        learner = Learner(
+            trunk, heads, texts, pooling="mean", rate=1e-2, head_rate=1e-2, seed=0, piece_tokens=piece_tokens
+        )
+
+        def share(
+            rows: np.ndarray, vectors: torch.Tensor, *_: object, heads: DenoisingHeads = heads
+        ) -> dict[str, torch.Tensor]:
+            term = heads.decoder.loss(vectors, texts.taken(rows)) / 40
+            return {"loss": term, "reconstruction": term}
+
+        learner.step_apart(left, share)
+        found.append(learner.told()["loss"])
+        found.append({name: value.detach().clone() for name, value in trunk.learning()})
+    assert found[0] == pytest.approx(found[2], rel=1e-5)
+    for name, value in found[1].items():
+        torch.testing.assert_close(value, found[3][name], atol=1e-4, rtol=1e-3)
+
+
+def plain_vocabulary(mask: int | None = 3) -> Vocabulary:
+    special = np.zeros(60, bool)
+    special[:5] = True
+    return Vocabulary(np.arange(60) % 3 != 0, special, mask)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.lists(st.integers(5, 59), max_size=12), min_size=1, max_size=8),
+    st.sampled_from([0.0, 0.3, 0.6, 0.95]),
+    st.integers(0, 99),
+)
+def test_whole_words_go_missing_and_one_always_stays(lists: list[list[int]], ratio: float, seed: int) -> None:
+    known = plain_vocabulary()
+    texts = Tokens.from_lists([[1, *line, 2] for line in lists])
+    left = without_words(texts, known, ratio, np.random.default_rng(seed))
+    assert len(left) == len(texts)
+    for row, line in enumerate(lists):
+        words: list[list[int]] = []
+        for token in line:
+            if known.begins[token] or not words:
+                words.append([])
+            words[-1].append(token)
+        rest = left[row].tolist()
+        assert rest[0] == 1 and rest[-1] == 2
+        rest, kept = rest[1:-1], 0
+        for word in words:  # what is left is a run through the words, each whole or gone
+            if rest[: len(word)] == word:
+                rest, kept = rest[len(word) :], kept + 1
+        assert not rest or ratio > 0
+        assert kept >= min(1, len(words)) and (ratio > 0 or kept == len(words))
+
+
+def test_noise_leaves_about_as_much_as_it_says() -> None:
+    texts = Tokens.from_lists([[1, *([7] * 50), 2]] * 200)
+    left = without_words(texts, plain_vocabulary(), 0.6, np.random.default_rng(0))
+    assert 0.38 < (left.lengths.mean() - 2) / 50 < 0.42
+    hidden, places = masked(texts, plain_vocabulary(), 0.1, np.random.default_rng(0))
+    assert 0.09 < len(places) / (200 * 50) < 0.11 and (hidden.ids[places] == 3).all()
+    assert (np.delete(hidden.ids, places) == np.delete(texts.ids, places)).all()
+    assert not plain_vocabulary().special[texts.ids[places]].any()
+
+
+def test_at_least_one_token_is_masked_and_none_where_none_can_be() -> None:
+    known = plain_vocabulary()
+    assert len(masked(Tokens.from_lists([[1, 9, 2]]), known, 0.01, np.random.default_rng(1))[1]) == 1
+    only_special = Tokens.from_lists([[1, 2], [1, 2]])
+    shown, places = masked(only_special, known, 0.5, np.random.default_rng(0))
+    assert len(places) == 0 and (shown.ids == only_special.ids).all()
+    trunk = trunk_of()
+    heads = UftHeads(trunk, np.zeros((2, 24)), 1.0, None, Path("nowhere"), 0)
+    nothing = heads.words.loss(torch.zeros(0, 24), torch.zeros(0, dtype=torch.long))
+    assert nothing.item() == 0.0
+
+
+class BytePairs:
+    """A tokenizer of five tokens that marks where words begin."""
+
+    names = ("<s>", "Ġthe", "cat", "Ġsat", "<mask>")
+    all_special_ids, mask_token_id = (0, 4), 4
+
+    def __len__(self) -> int:
+        """Return how many tokens there are."""
+        return len(self.names)
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        """Name tokens."""
+        return [self.names[at] for at in ids]
+
+
+def test_word_beginnings_are_read_from_the_real_tokenizer_and_from_byte_pairs() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(find_folder(EMBEDDED))
+    known = Vocabulary.of(tokenizer)
+    pieces = tokenizer("unbelievably")["input_ids"]
+    assert known.begins[pieces].tolist()[:3] == [True, True, False] and known.special[pieces[0]]
+    assert Vocabulary.of(BytePairs()).begins.tolist() == [True, True, False, True, True]
+
+
+def test_the_head_points_at_the_nearest_centre() -> None:
+    random = np.random.default_rng(0)
+    vectors, labels = random.normal(size=(50, 6)).astype(np.float32), random.integers(4, size=50)
+    head = ClusterHead(6, 4)
+    head.point_at(vectors, labels)
+    centres = np.stack([vectors[labels == c].mean(0) for c in range(4)])
+    nearest = ((vectors[:, None] - centres) ** 2).sum(2).argmin(1)
+    with torch.no_grad():
+        np.testing.assert_array_equal(head(torch.from_numpy(vectors)).argmax(1).numpy(), nearest)
+
+
+def test_the_targets_over_the_whole_set_are_those_of_a_naive_loop() -> None:
+    heads = DenoisingHeads(trunk_of(), 4, None, Path("nowhere"), 0)
+    vectors = np.random.default_rng(0).normal(size=(30, 24)).astype(np.float32) * 40
+    p = heads.soft(vectors).astype(np.float64)
+    frequency = p.sum(0)
+    naive = np.empty_like(p)
+    for i in range(len(p)):
+        for k in range(4):
+            naive[i, k] = p[i, k] ** 2 / frequency[k]
+        naive[i] /= naive[i].sum()
+    np.testing.assert_allclose(heads.sharpened(vectors), naive, atol=1e-5)
+    order = np.random.default_rng(1).permutation(len(p))
+    np.testing.assert_allclose(heads.sharpened(vectors[order]), heads.sharpened(vectors)[order], atol=1e-5)
+
+
+def test_uft_draws_texts_to_their_target() -> None:
+    heads = UftHeads(trunk_of(), np.random.default_rng(0).normal(size=(3, 24)), 1.0, None, Path("nowhere"), 0)
+    vectors = np.random.default_rng(1).normal(size=(5, 24)).astype(np.float32)
+    p, q = heads.sharpened(vectors).astype(np.float64), heads.soft(vectors).astype(np.float64)
+    naive = (p * np.log(p / q)).sum()
+    assert float(heads.divergence(torch.from_numpy(vectors), torch.from_numpy(p).float())) == pytest.approx(
+        naive, abs=1e-5
+    )
+    sure = torch.eye(3)[[0, 1, 2, 0, 1]]
+    assert torch.isfinite(heads.divergence(torch.from_numpy(vectors), sure)).all()
+
+
+def test_an_encoders_own_head_is_used_where_it_has_one(tmp_path: Path) -> None:
+    model = BertForMaskedLM(BertConfig(**SIZES))
+    model.save_pretrained(tmp_path)
+    found = pretrained_words(tmp_path)
+    assert found is not None
+    trunk = Trunk(model.bert, 1)
+    words, states = Words(trunk, None, found).eval(), torch.randn(3, 24)
+    torch.testing.assert_close(words.logits(states), model.cls(states), atol=1e-5, rtol=1e-4)
+    assert words.is_pretrained and not Words(trunk).is_pretrained
+    assert pretrained_words(find_folder(EMBEDDED)) is None
+
+
+def test_a_roberta_can_decode_too() -> None:
+    trunk = Trunk(
+        Roberta(RobertaConfig(**SIZES, max_position_embeddings=40, pad_token_id=1), add_pooling_layer=False), 2
+    )
+    decoder, texts = Decoder(trunk, Words(trunk)), some_texts()
+    loss = decoder.loss(torch.randn(len(texts), 24, requires_grad=True), texts)
+    loss.backward()
+    assert torch.isfinite(loss)

@@ -1,0 +1,165 @@
+"""TSDAE, ClusterBERT and UFT as whole methods: ablations, resume in every stage, golden curves, what they refuse."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.corpus import Corpus
+from core.errors import BadInput
+from core.events import Checkpoint, Event, Measured, Note, Snapshot
+from core.methods.clusterbert import ClusterBert, matched
+from core.methods.tsdae import Tsdae
+from core.pipeline import prepare
+from core.runs.store import Run, Store
+from core.steps.projector import Projector
+from core.worker import drive
+from tests.conftest import make_config
+
+QUICK: dict[str, dict[str, object]] = {
+    "tsdae": {"batch": 9, "every": 2, "depth": "1"},
+    "clusterbert": {"batch": 9, "every": 3, "depth": "1", "rounds": 2, "form_epochs": 1},
+    "uft": {"batch": 9, "every": 3, "depth": "1", "epochs": 2, "warm_up": 4},
+}
+GOLDEN = {
+    "tsdae": [3.588263, 2.346961],
+    "clusterbert": [3.210115, 2.240103, 0.631504, 0.645664, 0.633719, 0.599498],
+    "uft": [4.164736, 3.896341, 4.01263],
+}
+
+
+@pytest.fixture(scope="module")
+def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Return a store all tests of this file share."""
+    return Store(tmp_path_factory.mktemp("runs"))
+
+
+def finish(store: Store, corpus: Corpus, projector: Projector, method: str, **knobs: object) -> tuple[Run, list[Event]]:
+    run = store.create(make_config(corpus, method, **(QUICK[method] | knobs)), corpus)
+    told: list[Event] = []
+    assert drive(run, projector, lambda: False, told.append) == "finished", run.story().traceback
+    return run, told
+
+
+def terms(told: list[Event], stage: str) -> set[str]:
+    named = {"loss", "clustering", "reconstruction", "masked words"}
+    return {
+        name for event in told if isinstance(event, Measured) and event.stage == stage for name in event.values
+    } & named
+
+
+@pytest.mark.parametrize("method", QUICK)
+def test_the_loss_curve_is_the_one_we_know(
+    method: str, corpus: Corpus, shared_store: Store, projector: Projector
+) -> None:
+    """Golden: pinned on one CPU thread; a change of maths, noise, batches or seeds shows here first."""
+    _, told = finish(shared_store, corpus, projector, method, seed=3)
+    curve = [event.values["loss"] for event in told if isinstance(event, Measured) and "loss" in event.values]
+    np.testing.assert_allclose(curve, GOLDEN[method], rtol=1e-4)
+
+
+def test_every_stage_has_its_losses_and_the_ablation_has_none_for_words(
+    corpus: Corpus, shared_store: Store, projector: Projector
+) -> None:
+    _, told = finish(shared_store, corpus, projector, "clusterbert")
+    assert terms(told, "adapt") == {"loss", "reconstruction"}
+    assert terms(told, "form") == terms(told, "harden") == {"loss", "reconstruction", "clustering"}
+    _, told = finish(shared_store, corpus, projector, "clusterbert", reconstruct=False)
+    assert terms(told, "form") == {"loss", "clustering"}
+    _, told = finish(shared_store, corpus, projector, "uft")
+    assert terms(told, "warm up") == {"loss", "masked words"}
+    assert terms(told, "train") == {"loss", "clustering", "masked words"}
+    _, told = finish(shared_store, corpus, projector, "uft", mlm=False)
+    assert terms(told, "train") == {"loss", "clustering"} and not terms(told, "warm up")
+
+
+@pytest.mark.parametrize(
+    ("method", "stages"), [("clusterbert", ("adapt", "form", "harden")), ("uft", ("warm up", "train"))]
+)
+def test_stopped_within_any_stage_it_resumes_to_the_same_result(
+    method: str, stages: tuple[str, ...], corpus: Corpus, shared_store: Store, projector: Projector
+) -> None:
+    whole, _ = finish(shared_store, corpus, projector, method, rate=1e-3)
+    for stage in stages:
+        run = shared_store.create(make_config(corpus, method, **(QUICK[method] | {"rate": 1e-3})), corpus)
+        seen: list[Event] = []
+        reached = lambda seen=seen, stage=stage: any(  # noqa: E731
+            isinstance(event, Checkpoint) and event.stage == stage for event in seen
+        )
+        assert drive(run, projector, reached, seen.append) == "stopped"
+        assert drive(run, projector, lambda: False) == "finished", run.story().traceback
+        np.testing.assert_array_equal(run.clustering().vectors, whole.clustering().vectors)
+        np.testing.assert_array_equal(run.clustering().labels, whole.clustering().labels)
+
+
+def test_snapshots_of_every_stage_are_kept_with_what_labels_say_of_them(
+    corpus: Corpus, shared_store: Store, projector: Projector
+) -> None:
+    run, told = finish(shared_store, corpus, projector, "clusterbert")
+    names = shared_store.open(run.id).snapshots()
+    assert names[0] == ("adapt", 0) and {stage for stage, _ in names} == {"adapt", "form", "harden"}
+    taken = [event for event in told if isinstance(event, Snapshot)]
+    assert [(event.stage, event.step) for event in taken] == names
+    kept = run.snapshot(*names[-1])
+    np.testing.assert_array_equal(kept.labels, taken[-1].labels)
+    np.testing.assert_allclose(kept.vectors, taken[-1].vectors, atol=2e-3)
+    judged = [event.values for event in told if isinstance(event, Measured) and "acc" in event.values]
+    assert len(judged) == len(taken) and judged[0]["acc"] > 0.9
+
+
+def test_without_labels_nothing_is_judged(corpus: Corpus, shared_store: Store, projector: Projector) -> None:
+    bare = Corpus(corpus.table, "text")
+    seen_with, told_with = finish(shared_store, corpus, projector, "tsdae")
+    seen, told = finish(shared_store, bare, projector, "tsdae")
+    assert not any("acc" in event.values for event in told if isinstance(event, Measured))
+    np.testing.assert_array_equal(seen.clustering().vectors, seen_with.clustering().vectors)
+
+
+def test_an_encoder_that_cannot_decode_is_refused_before_anything_starts(
+    corpus: Corpus, tmp_path: Path, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from core.shape import Shape
+
+    monkeypatch.setattr("core.methods.tsdae.read_shape", lambda name: Shape("distilbert", 6, 768, 3_072))
+    for method in ("tsdae", "clusterbert"):
+        with pytest.raises(BadInput, match="is a distilbert, which cannot say texts again"):
+            prepare(make_config(corpus, method, **QUICK[method]), corpus, tmp_path, projector)
+
+
+def test_new_clusters_take_the_numbers_of_the_old_ones() -> None:
+    random = np.random.default_rng(0)
+    old = random.integers(6, size=200)
+    renamed = random.permutation(6)[old]
+    np.testing.assert_array_equal(matched(old, renamed, 6), old)
+    new = renamed.copy()
+    new[:20] = random.integers(6, size=20)
+    assert (matched(old, new, 6) == old).mean() > 0.85
+
+
+def test_stages_without_epochs_are_passed_over(corpus: Corpus, shared_store: Store, projector: Projector) -> None:
+    run, told = finish(shared_store, corpus, projector, "clusterbert", adapt_epochs=0, harden_epochs=0)
+    assert not terms(told, "adapt") and not terms(told, "harden") and terms(told, "form")
+
+
+@pytest.mark.parametrize("softmax", ["corpus", "full"])
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_words_and_pooling_are_knobs(
+    softmax: str, pooling: str, corpus: Corpus, shared_store: Store, projector: Projector
+) -> None:
+    _, told = finish(shared_store, corpus, projector, "tsdae", softmax=softmax, pooling=pooling)
+    losses = [event.values["loss"] for event in told if isinstance(event, Measured) and "loss" in event.values]
+    assert np.isfinite(losses).all()
+
+
+def test_a_collapse_while_adapting_is_told_and_undone(
+    corpus: Corpus, shared_store: Store, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.steps.guard.Guard.health", lambda self, look: 0.0 if look.step >= 2 else 1.0)
+    _, told = finish(shared_store, corpus, projector, "tsdae")
+    assert any("as it was at step 0" in event.text for event in told if isinstance(event, Note))
+
+
+def test_noise_is_counted_when_depth_is_settled() -> None:
+    lengths = np.full(20_000, 12.0)
+    frozen, trained = ClusterBert().trained_tokens(lengths)
+    assert trained > Tsdae().trained_tokens(lengths)[1] > 0 and frozen > trained
