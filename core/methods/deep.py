@@ -8,7 +8,7 @@ import numpy as np
 from core.bench import Bench
 from core.clustering import cluster_means
 from core.encoder import POOLINGS
-from core.events import StageStarted
+from core.events import Note, StageStarted
 from core.methods.base import Method, knob
 from core.nn.depth import DEPTHS, settle_depth
 from core.shape import TOKENS_HELD, Shape
@@ -67,6 +67,13 @@ class Deep(Method):
         near = yield from near_rows(space, NEAR, bench.seed, stage="compare")
         labels = yield from start_labels(before, bench.texts, self.clusters, bench.seed, self.start, near)
         return before, near, cluster_means(before, labels, self.clusters)
+
+    def ready(self, bench: Bench, trunk: "Trunk") -> Work["Source"]:
+        """Make the texts ready as they are, for a method with fresh noise in every epoch, and say what that costs."""
+        source = yield from bench.prepare(trunk, [bench.texts], "prepare")
+        if trunk.start:
+            yield Note("What is hidden changes in every epoch, so the frozen layers run along in every step.")
+        return source
 
     def learner(self, bench: Bench, trunk: "Trunk", heads: "nn.Module", source: "Source") -> "Learner":
         """Return what takes the steps."""

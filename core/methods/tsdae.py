@@ -116,7 +116,7 @@ class Tsdae(Deep):
         _, _, centres = yield from self.begin(bench)
         encoder = bench.load()
         trunk = Trunk(encoder.trainable_model(), int(self.depth))
-        source = yield from bench.prepare(trunk, [bench.texts], "prepare")
+        source = yield from self.ready(bench, trunk)
         tokens = yield from bench.tokenise(encoder)
         used = np.unique(tokens.ids) if self.softmax == "corpus" else None
         heads = DenoisingHeads(trunk, self.clusters, used, encoder.folder, bench.seed)
