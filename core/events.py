@@ -83,6 +83,19 @@ class Ended:
     traceback: str = ""
 
 
+KEPT = "kept by a person"  # the checkpoint that names the look whose weights a person chose
+
+
+def best_of(stage: str) -> str:
+    """Name the checkpoint that holds the best of a stage so far."""
+    return f"best of {stage}"
+
+
+def look_at(stage: str, step: int) -> str:
+    """Name the checkpoint that holds the weights as they were at a look."""
+    return f"look at {stage} {step}"
+
+
 State = Mapping[str, Checkpoint]
 AFRESH: State = MappingProxyType({})
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -45,3 +46,16 @@ def save_json(path: Path, value: Mapping[str, Any] | list[Any]) -> None:
 def load_json(path: Path) -> Any:
     """Read JSON."""
     return json.loads(path.read_text("utf-8"))
+
+
+def save_tensors(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, str] | None = None) -> None:
+    """Write named arrays into one safetensors file, with words about them in its head."""
+    from safetensors.numpy import save
+
+    data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=dict(about or {}))
+    save_file(path, lambda file: file.write(data))
+
+
+def slug(name: str) -> str:
+    """Turn a stage's name into a part of a file's name."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower())

@@ -30,6 +30,9 @@ def execute(run: Run, projector: Projector) -> Work[None]:
 
     clustering = yield from judged(method.fit(bench, run.state()), corpus)
     run.save_clustering(clustering)
+    if taken := run.snapshots():  # the last frame of the live map: how it ended
+        rows = run.snapshot(*taken[0]).rows
+        yield Snapshot("cluster", 0, rows, clustering.vectors[rows], clustering.labels[rows])
 
     sample, layouts = yield from draw_map(clustering.vectors, config.map_sample, config.seed, projector)
     run.save_map(sample, layouts)

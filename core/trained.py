@@ -4,8 +4,8 @@ import numpy as np
 
 from core.encoder import Encoder
 from core.errors import BadInput
+from core.events import KEPT, best_of, look_at
 from core.runs.store import Run
-from core.steps.train import best_of
 
 
 def trained_encoder(run: Run) -> Encoder:
@@ -20,9 +20,12 @@ def trained_encoder(run: Run) -> Encoder:
     encoder = Encoder(config.encoder, config.device, config.token_limit, "float32")
     stages = [stage for stage in config.build_method().stages if best_of(stage) in state]
     if stages:
-        learnt = state[best_of(stages[-1])].arrays
+        name = best_of(stages[-1])
+        if (kept := state.get(KEPT)) is not None:
+            name = look_at(kept.values["stage"], int(kept.values["step"]))
+        learnt = state[name].arrays
         with torch.no_grad():
-            for name, value in encoder.model.named_parameters():
-                if f"trunk.{name}" in learnt:
-                    value.copy_(torch.from_numpy(np.array(learnt[f"trunk.{name}"])))
+            for part, value in encoder.model.named_parameters():
+                if f"trunk.{part}" in learnt:
+                    value.copy_(torch.from_numpy(np.array(learnt[f"trunk.{part}"], np.float32)))
     return encoder

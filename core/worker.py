@@ -12,7 +12,8 @@ from filelock import FileLock
 from threadpoolctl import threadpool_limits
 
 from core.errors import BadInput
-from core.events import Ended, Event, Queued
+from core.events import Ended, Event, Queued, StageStarted
+from core.painter import Painter
 from core.pipeline import execute
 from core.runs.config import RunConfig
 from core.runs.store import Run, Store
@@ -76,9 +77,11 @@ class Worker:
         self._waiting: deque[tuple[str, FileLock]] = deque()
         self._current: str | None = None
         self._stop: set[str] = set()
+        self._stop_after_stage: set[str] = set()
         self._guard = threading.RLock()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._painter: Painter | None = None
         atexit.register(self.close)
 
     def start(self, name: str) -> None:
@@ -106,6 +109,36 @@ class Worker:
                     return
             if self._current == name:
                 self._stop.add(name)
+
+    def stop_after_stage(self, name: str) -> None:
+        """Ask the run at work to stop when its current stage is done."""
+        with self._guard:
+            if self._current == name:
+                self._stop_after_stage.add(name)
+
+    def _notice(self, name: str, event: Event) -> None:
+        """Turn the wish to stop after a stage into a stop when the next one begins."""
+        if isinstance(event, StageStarted):
+            with self._guard:
+                if name in self._stop_after_stage:
+                    self._stop.add(name)
+
+    def is_stopping_after_stage(self, name: str) -> bool:
+        """Say whether the run will stop when its current stage is done."""
+        with self._guard:
+            return name in self._stop_after_stage
+
+    def queue(self) -> list[str]:
+        """Name the run at work and those that wait, in their order."""
+        with self._guard:
+            return [*([self._current] if self._current else []), *(name for name, _ in self._waiting)]
+
+    def paint(self, name: str) -> None:
+        """Draw what is missing of a run's live map, if nothing else is going on."""
+        with self._guard:
+            if self.is_idle() and not (self._painter and self._painter.is_at_work()):
+                self._painter = Painter(self.store.open(name), self.projector)
+                self._painter.finish()
 
     def owns(self, name: str) -> bool:
         """Say whether this worker has the run, so that a page can offer to stop it."""
@@ -139,6 +172,8 @@ class Worker:
             thread = self._thread
         if thread:
             thread.join()
+        if self._painter:
+            self._painter.close()
         self.projector.close()
 
     def _work(self) -> None:
@@ -149,10 +184,16 @@ class Worker:
                     return
                 name, lock = self._waiting.popleft()
                 self._current = name
+            if self._painter:
+                self._painter.close()  # what it has not drawn of the run before is drawn when somebody asks for it
+            self._painter = Painter(self.store.open(name), self.projector)
             try:
-                drive(self.store.open(name), self.projector, partial(self.is_stopping, name))
+                stopping, notice = partial(self.is_stopping, name), partial(self._notice, name)
+                drive(self.store.open(name), self.projector, stopping, notice)
             finally:
+                self._painter.finish()
                 with self._guard:
                     self._current = None
                     self._stop.discard(name)
+                    self._stop_after_stage.discard(name)
                 lock.release()

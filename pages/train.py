@@ -14,6 +14,7 @@ from core.runs.config import HIGHEST_SEED, TOKEN_LIMIT, resolve
 from core.runs.store import Run
 from pages.parts.estimate import draw_estimate
 from pages.parts.knobs import draw_knobs
+from pages.parts.live import draw_training
 from pages.parts.progress import LIVE, draw_notes, draw_road, spoken_time, watch
 from pages.parts.services import (
     STATUS_ICONS,
@@ -78,6 +79,8 @@ def _show_run(run: Run) -> None:
         label, about = ("Resume", "Goes on from what was reached.") if story.stage else ("Begin", "It never began.")
         if st.button(label, icon=":material/play_arrow:", help=about):
             _start(run)
+    draw_training(run, live=False)
+    _draw_keeping(run)
     if "corpus" not in st.session_state and st.button("New run with this table", icon=":material/add:"):
         config = run.config
         st.session_state.update(
@@ -88,6 +91,22 @@ def _show_run(run: Run) -> None:
     with st.expander("Repeat this run on the command line", icon=":material/terminal:"):
         st.code(run.config.command(), language="bash", wrap_lines=True)
         st.caption("In the folder of this program; the table's name may need its folder in front.")
+
+
+def _draw_keeping(run: Run) -> None:
+    """Let the person make another look of the training the result."""
+    looks = run.checkpoints()
+    if len(looks) < 2:
+        return
+    with st.expander("Keep another moment of the training as the result", icon=":material/bookmark:"):
+        st.caption("The guard kept what it found best. If the replay shows you a better moment, keep that one instead.")
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            name = st.selectbox(
+                "Moment", looks, index=len(looks) - 1, format_func=lambda at: f"{at[0]}, step {at[1]:,}", width=240
+            )
+            if st.button("Keep it", icon=":material/bookmark_added:", help="Clusters, map and words are made anew."):
+                run.keep(*name)
+                _start(run)
 
 
 def _draw_form(corpus: Corpus, folded: bool) -> None:

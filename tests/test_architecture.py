@@ -19,6 +19,7 @@ LAYERS = [
     ["core.forecast", "core.augment"],
     ["core.methods"],
     ["core.runs"],
+    ["core.painter"],
     ["core.pipeline", "core.trained", "core.retrieval"],
     ["core.worker"],
     ["core.__main__"],

@@ -215,11 +215,20 @@ class Learner:
         own = {"steps": self.steps, "piece_tokens": self.piece_tokens, "scaler": self._scaler.state_dict()}
         return Checkpoint(stage, arrays | dict(more_arrays), own | dict(more_values))
 
-    def restore(self, state: Checkpoint) -> None:
-        """Go back (or on) to a checkpoint."""
+    def weights(self, stage: str) -> Checkpoint:
+        """Return what learns alone, in half precision: enough to look at texts so again, not to train on."""
+        arrays = {name: value.detach().cpu().numpy().astype(np.float16) for name, value in self._named.items()}
+        return Checkpoint(stage, arrays, {"steps": self.steps})
+
+    def load(self, state: Checkpoint) -> None:
+        """See texts as an earlier look did; the optimiser is left where it was."""
         with torch.no_grad():
             for name, value in self._named.items():
-                value.copy_(torch.from_numpy(np.array(state.arrays[name])))
+                value.copy_(torch.from_numpy(np.array(state.arrays[name], np.float32)))
+
+    def restore(self, state: Checkpoint) -> None:
+        """Go back (or on) to a checkpoint."""
+        self.load(state)
         self.optimiser.state.clear()
         for key, array in state.arrays.items():
             part, _, name = key.partition(":")

@@ -83,6 +83,7 @@ class Story:
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[tuple[str, str]] = field(default_factory=list)
     snapshots: dict[tuple[str, int], None] = field(default_factory=dict)
+    measured: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
     message: str = ""
     traceback: str = ""
     stage_began: float = 0.0
@@ -102,6 +103,8 @@ class Story:
                 self.done, self.total, self.stage_began = 0, record["total"], moment
             case "Progress":
                 self.done, self.total = record["done"], record["total"]
+            case "Measured":
+                self.measured.setdefault((record["stage"], record["step"]), {}).update(record["values"])
             case "Snapshot":
                 self.snapshots[record["stage"], record["step"]] = None
             case "Note":

@@ -19,9 +19,10 @@ from filelock import FileLock, Timeout
 from core.clustering import Clustering
 from core.corpus import Corpus
 from core.errors import BadInput
-from core.events import Checkpoint, Event, Snapshot, State
-from core.files import load_json, save_array, save_file, save_json
+from core.events import KEPT, Checkpoint, Event, Snapshot, State, look_at
+from core.files import load_json, save_array, save_file, save_json, save_tensors, slug
 from core.runs.config import RunConfig
+from core.runs.frames import Frames
 from core.runs.log import Log, Story
 from core.steps.describe import Topic
 
@@ -29,15 +30,13 @@ _RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9_]{1,40}-[0-9a-f]{6}")
 _ARRAYS = ("vectors", "soft", "labels", "centres")
 
 
-def _save_tensors(path: Path, arrays: Mapping[str, np.ndarray], about: dict[str, str]) -> None:
-    from safetensors.numpy import save
+def _open_checkpoint(path: Path) -> Checkpoint:
+    from safetensors import safe_open
 
-    data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=about)
-    save_file(path, lambda file: file.write(data))
-
-
-def _slug(stage: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", stage.lower())
+    with safe_open(path, framework="np") as file:
+        about = file.metadata()
+        arrays = {name: file.get_tensor(name) for name in file.keys()}
+        return Checkpoint(about["stage"], arrays, json.loads(about["values"]))
 
 
 class Store:
@@ -90,6 +89,7 @@ class Run:
         self.folder = folder
         self.id = folder.name
         self.log = Log(folder / "events.jsonl")
+        self._clustered: pd.DataFrame | None = None
         self._story, self._read_to = Story(), 0
 
     @property
@@ -116,6 +116,17 @@ class Run:
         left_out = self.folder / "left_out.json"
         unread = tuple(load_json(left_out)) if left_out.exists() else ()
         return Corpus(table, config.text, config.label, config.time, config.id, config.drop_duplicates, unread)
+
+    def corpus_columns(self) -> list[str]:
+        """Name the table's columns without reading it."""
+        return list(pyarrow.parquet.read_schema(self.folder / "corpus.parquet").names)
+
+    def clustered_rows(self) -> pd.DataFrame:
+        """Return the rows that are used, in the order of the clustering; read once."""
+        if self._clustered is None:
+            corpus = self.corpus()
+            self._clustered = corpus.table.iloc[corpus.used].reset_index(drop=True)
+        return self._clustered
 
     def leave_out(self, rows: np.ndarray) -> Corpus:
         """Leave out rows of which the encoder's tokenizer leaves nothing."""
@@ -163,36 +174,63 @@ class Run:
         """Keep what an event carries and write it into the log."""
         if isinstance(event, Checkpoint):
             about = {"stage": event.stage, "values": json.dumps(dict(event.values))}
-            _save_tensors(self.folder / "checkpoints" / f"{_slug(event.stage)}.safetensors", event.arrays, about)
+            save_tensors(self._checkpoint_file(event.stage), event.arrays, about)
         elif isinstance(event, Snapshot):
             arrays = {"rows": event.rows, "vectors": event.vectors.astype(np.float16), "labels": event.labels}
             about = {"stage": event.stage, "step": str(event.step)}
-            name = f"{_slug(event.stage)}-{event.step:07d}.safetensors"
-            _save_tensors(self.folder / "snapshots" / name, arrays, about)
+            name = f"{slug(event.stage)}-{event.step:07d}.safetensors"
+            save_tensors(self.folder / "snapshots" / name, arrays, about)
         self.log.append(event)
 
     def snapshots(self) -> list[tuple[str, int]]:
         """Name the snapshots there are, by stage and step, in the order in which they were taken."""
         return list(self.story().snapshots)
 
+    def frames(self) -> Frames:
+        """Return the frames of the live map."""
+        return Frames(self.folder, self.snapshots())
+
     def snapshot(self, stage: str, step: int) -> Snapshot:
         """Open one of them."""
         from safetensors.numpy import load_file
 
-        arrays = load_file(self.folder / "snapshots" / f"{_slug(stage)}-{step:07d}.safetensors")
+        arrays = load_file(self.folder / "snapshots" / f"{slug(stage)}-{step:07d}.safetensors")
         return Snapshot(stage, step, arrays["rows"], arrays["vectors"].astype(np.float32), arrays["labels"])
 
     def state(self) -> State:
-        """Return the last checkpoint of each stage that left one, to go on from."""
-        from safetensors import safe_open
-
+        """Return the last checkpoint of each stage that left one, to go on from; of single looks only the kept one."""
         found = {}
         for path in sorted((self.folder / "checkpoints").glob("*.safetensors")):
-            with safe_open(path, framework="np") as file:
-                about = file.metadata()
-                arrays = {name: file.get_tensor(name) for name in file.keys()}
-                found[about["stage"]] = Checkpoint(about["stage"], arrays, json.loads(about["values"]))
+            if not path.name.startswith(slug("look at ")):
+                checkpoint = _open_checkpoint(path)
+                found[checkpoint.stage] = checkpoint
+        if (kept := found.get(KEPT)) is not None:
+            name = look_at(kept.values["stage"], int(kept.values["step"]))
+            found[name] = _open_checkpoint(self._checkpoint_file(name))
         return found
+
+    def keep(self, stage: str, step: int) -> None:
+        """Make the weights of one look the result: what follows from others is forgotten, the run may be resumed."""
+        if (stage, step) not in self.snapshots() or look_at(stage, step) not in self._checkpoints():
+            raise BadInput(f"There is no checkpoint of {stage} at step {step}.")
+        road = list(self.story().road)
+        trained = [name for name, _ in self.snapshots()]
+        later = [name for name in road[road.index(stage) + 1 :] if name in trained]
+        self.record(Checkpoint(KEPT, {}, {"stage": stage, "step": step, "later": later}))
+        for name in ("represent", "cluster"):
+            self._checkpoint_file(name).unlink(missing_ok=True)
+
+    def checkpoints(self) -> list[tuple[str, int]]:
+        """Name the looks whose weights are there, in the order in which they were taken."""
+        there = self._checkpoints()
+        return [name for name in self.snapshots() if look_at(*name) in there]
+
+    def _checkpoints(self) -> set[str]:
+        files = {path.stem for path in (self.folder / "checkpoints").glob("*.safetensors")}
+        return {look_at(*name) for name in self.snapshots() if slug(look_at(*name)) in files}
+
+    def _checkpoint_file(self, stage: str) -> Path:
+        return self.folder / "checkpoints" / f"{slug(stage)}.safetensors"
 
     # Results ----------------------------------------------------------------------------------------------------
 

@@ -21,17 +21,23 @@ from core.files import load_json, save_array, save_bytes
 
 LAYOUTS = ("umap", "tsne")
 _EXACT_ROWS = 20_000
+_ROUNDS_FROM_START, _GENTLE = 60, 0.3
 FEWEST_FOR_LAYOUT = 8  # below this neither UMAP nor t-SNE means anything: principal components are shown instead
 
 
-def project(vectors: np.ndarray, layout: str, dims: int, seed: int, neighbours: int = 15) -> np.ndarray:
-    """Lay vectors out in ``dims`` dimensions; equal input and seed give equal points."""
+def project(
+    vectors: np.ndarray, layout: str, dims: int, seed: int, neighbours: int = 15, start: np.ndarray | None = None
+) -> np.ndarray:
+    """Lay vectors out in ``dims`` dimensions; equal input and seed give equal points.
+
+    With ``start``, where the points were before, only a few gentle rounds follow: for one frame after another.
+    """
     vectors = np.asarray(vectors, np.float32)
     if len(vectors) < FEWEST_FOR_LAYOUT:
         return principal_components(vectors, dims)
     if layout == "tsne":
-        return _tsne(vectors, dims, seed)
-    return _umap(vectors, dims, seed, neighbours)
+        return _tsne(vectors, dims, seed, start)
+    return _umap(vectors, dims, seed, neighbours, start)
 
 
 def principal_components(vectors: np.ndarray, dims: int) -> np.ndarray:
@@ -45,7 +51,7 @@ def principal_components(vectors: np.ndarray, dims: int) -> np.ndarray:
     return points
 
 
-def _umap(vectors: np.ndarray, dims: int, seed: int, neighbours: int) -> np.ndarray:
+def _umap(vectors: np.ndarray, dims: int, seed: int, neighbours: int, start: np.ndarray | None) -> np.ndarray:
     from umap import UMAP
 
     rows = len(vectors)
@@ -56,14 +62,23 @@ def _umap(vectors: np.ndarray, dims: int, seed: int, neighbours: int) -> np.ndar
         near, squared = nearest(vectors, vectors, neighbours)
         known = (near.astype(np.int32), np.sqrt(squared).astype(np.float32), None)
     # The spectral start needs more rows than eigenvectors; a small table starts at random instead.
-    start = "spectral" if rows > dims + 2 else "random"
+    begin: Any = "spectral" if rows > dims + 2 else "random"
+    gently: dict[str, Any] = {}
+    if start is not None:
+        begin, gently = start, {"n_epochs": _ROUNDS_FROM_START, "learning_rate": _GENTLE}
     model = UMAP(
-        n_components=dims, n_neighbors=neighbours, random_state=seed, n_jobs=1, init=start, precomputed_knn=known
+        n_components=dims,
+        n_neighbors=neighbours,
+        random_state=seed,
+        n_jobs=1,
+        init=begin,
+        precomputed_knn=known,
+        **gently,
     )
     return np.asarray(model.fit_transform(vectors), np.float32)
 
 
-def _tsne(vectors: np.ndarray, dims: int, seed: int) -> np.ndarray:
+def _tsne(vectors: np.ndarray, dims: int, seed: int, start: np.ndarray | None) -> np.ndarray:
     from openTSNE import TSNE
 
     reduced = principal_components(vectors, min(50, vectors.shape[1], len(vectors) - 1))
@@ -74,7 +89,8 @@ def _tsne(vectors: np.ndarray, dims: int, seed: int) -> np.ndarray:
         random_state=seed,
         n_jobs=1,
         neighbors="exact" if len(vectors) <= _EXACT_ROWS else "auto",
-        initialization="pca",
+        initialization="pca" if start is None else np.asarray(start, np.float64),
+        **({} if start is None else {"early_exaggeration_iter": 0, "n_iter": 2 * _ROUNDS_FROM_START}),
     )
     return np.asarray(model.fit(reduced), np.float32)
 
@@ -95,7 +111,9 @@ def _answer(folder: Path) -> None:
     try:
         request = load_json(folder / "request.json")
         vectors = np.load(folder / "vectors.npy", allow_pickle=False)
-        save_array(folder / "points.npy", project(vectors, **request))
+        start = folder / "start.npy"
+        begin = np.load(start, allow_pickle=False) if start.exists() else None
+        save_array(folder / "points.npy", project(vectors, start=begin, **request))
     except Exception:
         save_bytes(folder / "error.txt", traceback.format_exc().encode())
 

@@ -47,13 +47,20 @@ class Projector:
                 start_new_session=True,
             )
 
-    def project(self, vectors: np.ndarray, **request: Any) -> Generator[None, None, np.ndarray]:
-        """Yield while the child works and return the points; closing the generator kills the child."""
+    def project(
+        self, vectors: np.ndarray, start: np.ndarray | None = None, **request: Any
+    ) -> Generator[None, None, np.ndarray]:
+        """Yield while the child works and return the points; closing the generator kills the child.
+
+        With ``start`` the points begin there and only move where they must: much faster, for one frame after another.
+        """
         while not self._turn.acquire(timeout=_PAUSE):
             yield
         folder = Path(tempfile.mkdtemp(prefix="topicscope-"))
         try:
             save_array(folder / "vectors.npy", vectors)
+            if start is not None:
+                save_array(folder / "start.npy", start)
             save_json(folder / "request.json", request)
             self.start()
             child = self._child

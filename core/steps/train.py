@@ -5,7 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.events import Checkpoint, Measured, Note, Progress, Snapshot, StageStarted, State
+from core.events import (
+    KEPT,
+    Checkpoint,
+    Measured,
+    Note,
+    Progress,
+    Snapshot,
+    StageStarted,
+    State,
+    best_of,
+    look_at,
+)
 from core.nn.training import Diverged, Learner
 from core.steps.guard import Guard
 from core.work import Work
@@ -29,9 +40,9 @@ class Course:
     keeps_best: bool = True
 
 
-def best_of(stage: str) -> str:
-    """Name the checkpoint that holds the best of a stage so far."""
-    return f"best of {stage}"
+def _is_settled(kept: Checkpoint, stage: str) -> bool:
+    """Say whether a person's choice leaves a stage nothing to do: it is that of the choice, or comes after it."""
+    return kept.values["stage"] == stage or stage in kept.values["later"]
 
 
 def train(
@@ -51,6 +62,12 @@ def train(
     """
     stage, total = course.stage, max(course.steps, 1)
     yield StageStarted(stage, total)
+    if (kept := state.get(KEPT)) is not None and _is_settled(kept, stage):
+        if kept.values["stage"] == stage:
+            learner.load(state[look_at(stage, int(kept.values["step"]))])
+            yield Note(f"Step {kept.values['step']:,} of {stage} is kept, as asked for.")
+        yield Progress(stage, total, total)
+        return
     if stage in state:
         best, begin = state[best_of(stage)], int(state[stage].values["begin"])
         learner.restore(state[stage])
@@ -92,8 +109,8 @@ def train(
     if course.keeps_best:
         yield Note(*guard.sentence())
     elif guard.collapsed:
-        kept = learner.steps - begin
-        yield Note(f"The clusters began to fall together: the stage ends as it was at step {kept}.", "warning")
+        end = learner.steps - begin
+        yield Note(f"The clusters began to fall together: the stage ends as it was at step {end}.", "warning")
 
 
 def _over(guard: Guard, course: Course) -> bool:
@@ -111,6 +128,7 @@ def _look(
     vectors = learner.sampled(guard.sample)
     seen = guard.look(step, vectors, centres(vectors))
     yield Measured(stage, step, terms | seen.figures())
+    yield learner.weights(look_at(stage, step))
     yield Snapshot(stage, step, guard.sample, vectors, guard.labels)
 
 

@@ -1,7 +1,7 @@
 """Figures as pure functions: arrays in, a Plotly figure out. People's words are escaped: Plotly reads tags."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -90,6 +90,12 @@ class Colouring:
         self.values: np.ndarray | None = None
         self.ticks: dict[str, object] = {}
 
+    def per_point(self) -> np.ndarray:
+        """Return the colour of every point, or its value where there is a scale."""
+        if self.values is not None:
+            return self.values
+        return np.array([*self.shades, OTHER])[self.codes]
+
     @classmethod
     def by_cluster(cls, labels: np.ndarray, names: Sequence[str]) -> "Colouring":
         """Colour by cluster."""
@@ -150,3 +156,66 @@ def shorten(text: str, most: int) -> str:
 
 def _day(seconds: float) -> str:
     return str(pd.Timestamp(seconds, unit="s").date())
+
+
+def curves_figure(
+    measured: Mapping[tuple[str, int], Mapping[str, float]], names: Mapping[str, str], logarithmic: bool = False
+) -> go.Figure:
+    """Draw figures over the steps of all stages, one after another; a dotted line where a stage begins."""
+    figure, places, begins, offset, last = go.Figure(), [], {}, 0, 0
+    for stage, step in measured:
+        if stage not in begins:
+            offset = last
+            begins[stage] = offset
+        last = begins[stage] + step
+        places.append(last)
+    for number, (name, title) in enumerate(names.items()):
+        known = [(x, values[name]) for x, values in zip(places, measured.values(), strict=True) if name in values]
+        if known:
+            x, y = zip(*known, strict=True)
+            figure.add_scatter(
+                x=x, y=y, name=title, mode="lines+markers", line_color=COLOURS[number], marker_size=5,
+                hovertemplate=f"{title} %{{y:.3g}} at step %{{x}}<extra></extra>",
+            )  # fmt: skip
+    for stage, x in list(begins.items())[1:]:
+        figure.add_vline(x=x, line_dash="dot", line_color=OTHER, annotation_text=stage, annotation_font_size=11)
+    figure.update_layout(
+        height=240,
+        margin={"l": 0, "r": 0, "t": 18, "b": 0},
+        legend={"orientation": "h", "y": -0.15, "yanchor": "top", "title": None},
+        uirevision="curves",
+    )
+    figure.update_yaxes(type="log" if logarithmic else "linear")
+    figure.update_xaxes(title=None, rangemode="tozero")
+    return figure
+
+
+def replay_figure(points: Sequence[np.ndarray], shades: Sequence[np.ndarray], titles: Sequence[str]) -> go.Figure:
+    """Draw frames that play one after another, with a slider to go back; one figure, one set of points."""
+
+    def drawn(at: int) -> go.Scattergl:
+        marker = {"size": 6, "color": shades[at], "opacity": 0.8}
+        return go.Scattergl(x=points[at][:, 0], y=points[at][:, 1], mode="markers", marker=marker, hoverinfo="skip")
+
+    last = len(points) - 1
+    frames = [go.Frame(data=[drawn(at)], name=str(at)) for at in range(len(points))]
+    figure = go.Figure(data=[drawn(last)], frames=frames)
+    pace = {"frame": {"duration": 700, "redraw": True}, "transition": {"duration": 0}, "mode": "immediate"}
+    at_once = {"frame": {"duration": 0, "redraw": True}, "mode": "immediate"}
+    play = {"label": "▶ Play", "method": "animate", "args": [None, pace | {"fromcurrent": False}]}
+    pause = {"label": "❚❚", "method": "animate", "args": [[None], at_once]}
+    steps = [{"label": title, "method": "animate", "args": [[str(at)], at_once]} for at, title in enumerate(titles)]
+    low, high = np.concatenate(points).min(0), np.concatenate(points).max(0)
+    margin = 0.03 * (high - low) + 1e-6
+    buttons = {"type": "buttons", "direction": "left", "x": 0, "y": -0.03, "yanchor": "top", "buttons": [play, pause]}
+    slider = {"active": last, "steps": steps, "x": 0.2, "len": 0.8, "y": 0, "currentvalue": {"prefix": ""}}
+    figure.update_layout(
+        height=540,
+        margin={"l": 0, "r": 0, "t": 8, "b": 0},
+        showlegend=False,
+        updatemenus=[buttons],
+        sliders=[slider | {"ticklen": 0, "minorticklen": 0, "font": {"size": 11}}],
+    )
+    for update, axis in ((figure.update_xaxes, 0), (figure.update_yaxes, 1)):
+        update(visible=False, range=[float(low[axis] - margin[axis]), float(high[axis] + margin[axis])])
+    return figure

@@ -6,6 +6,7 @@ import streamlit as st
 
 from core.methods import find_method
 from core.runs.store import Run
+from pages.parts.live import draw_training
 from pages.parts.services import plain, worker
 
 LIVE = ("new", "queued", "running")
@@ -37,16 +38,29 @@ def _draw(run: Run, status: str) -> None:
             f": {story.done:,} of {story.total:,}" if story.total > 1 else ""
         )
         st.progress(min(share, 1.0), text + (f" · {spoken_time(left)} left in all" if left is not None else ""))
+    _draw_steering(run, status)
+    draw_training(run, live=True)
     draw_notes(run)
+
+
+def _draw_steering(run: Run, status: str) -> None:
+    """Offer what can be done about a run that waits or works."""
+    name, about = run.id, "What was reached is kept; the run can be resumed."
     if worker().is_stopping(name):
         st.button("Stopping after this step …", disabled=True, icon=":material/stop_circle:")
-    elif worker().owns(name):
-        label = "Withdraw" if status == "queued" else "Stop"
-        if st.button(label, icon=":material/stop_circle:", help="What was reached is kept; the run can be resumed."):
-            worker().stop(name)
-            st.rerun(scope="fragment")
-    else:
+    elif not worker().owns(name):
         st.caption("This run is being worked on by another process, which alone can stop it.")
+    else:
+        with st.container(horizontal=True):
+            label = "Withdraw" if status == "queued" else "Stop"
+            if st.button(label, icon=":material/stop_circle:", help=about):
+                worker().stop(name)
+                st.rerun(scope="fragment")
+            if worker().is_stopping_after_stage(name):
+                st.button("Stopping after this stage …", disabled=True, icon=":material/flag:")
+            elif status == "running" and st.button("Stop after this stage", icon=":material/flag:", help=about):
+                worker().stop_after_stage(name)
+                st.rerun(scope="fragment")
 
 
 def draw_notes(run: Run) -> None:

@@ -1,0 +1,69 @@
+"""The painter: turns a run's snapshots into frames of the live map while the run goes on."""
+
+import threading
+
+from core.runs.frames import Frame
+from core.runs.store import Run
+from core.steps.frames import aligned, displacement
+from core.steps.projector import Projector
+from core.work import Work
+
+_PAUSE = 0.2
+
+
+class Painter:
+    """A thread beside a run. Training never waits for a picture: the newest snapshot is drawn, older ones may wait.
+
+    When the run has ended, those that were passed over are drawn too, so that the replay has all of them.
+    """
+
+    def __init__(self, run: Run, projector: Projector) -> None:
+        """Begin to watch the run."""
+        self.run, self.projector = run, projector
+        self._ended, self._cancelled = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._paint, name="topicscope-painter", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Say that no more snapshots will come."""
+        self._ended.set()
+
+    def is_at_work(self) -> bool:
+        """Say whether there is still something to draw or to wait for."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Stop at once and wait for it."""
+        self._cancelled.set()
+        self._ended.set()
+        self._thread.join()
+
+    def _paint(self) -> None:
+        while not self._cancelled.is_set():
+            missing = self.run.frames().missing()
+            if not missing:
+                if self._ended.is_set():
+                    return
+                self._ended.wait(_PAUSE)
+                continue
+            # Newest first while the run goes on; when it is over, in order.
+            stage, step, layout = missing[0] if self._ended.is_set() else missing[-1]
+            try:
+                for _ in paint(self.run, self.projector, stage, step, layout):
+                    if self._cancelled.is_set():
+                        return
+            except (RuntimeError, OSError):
+                return  # a picture is never worth a run: without the child or the disk there are just no more of them
+
+
+def paint(run: Run, projector: Projector, stage: str, step: int, layout: str) -> Work[None]:
+    """Draw one frame, from where the nearest earlier frame of this layout left the points, and keep it."""
+    snapshot, frames = run.snapshot(stage, step), run.frames()
+    before = frames.before(stage, step, layout)
+    start = before.points if before is not None and len(before.points) == len(snapshot.rows) else None
+    points = yield from projector.project(snapshot.vectors, start=start, layout=layout, dims=2, seed=run.config.seed)
+    moved = 0.0
+    if before is not None and start is not None:
+        points = aligned(points, start)
+        moved = displacement(points, start, before.labels == snapshot.labels)
+    frames.save(Frame(stage, step, layout, snapshot.rows, points, snapshot.labels, moved))

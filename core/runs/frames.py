@@ -1,0 +1,62 @@
+"""The frames of a run's live map, one file each: kept with the run, there again when it is opened later."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from core.files import save_tensors, slug
+from core.steps.project import LAYOUTS
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where a snapshot's rows lie on the map by one layout, in which clusters, and how far unchanged ones moved."""
+
+    stage: str
+    step: int
+    layout: str
+    rows: np.ndarray
+    points: np.ndarray
+    labels: np.ndarray
+    moved: float = 0.0
+
+
+class Frames:
+    """The frames that are there, in the order of the snapshots they show."""
+
+    def __init__(self, folder: Path, snapshots: list[tuple[str, int]]) -> None:
+        """Look into a run's folder."""
+        self.folder, self.snapshots = folder / "frames", snapshots
+
+    def names(self, layout: str) -> list[tuple[str, int]]:
+        """Name the snapshots that have a frame by this layout."""
+        return [name for name in self.snapshots if self._path(*name, layout).exists()]
+
+    def missing(self) -> list[tuple[str, int, str]]:
+        """Name the frames that are still to be drawn, in order; of each snapshot the first layout comes last."""
+        wanted = [(*name, layout) for name in self.snapshots for layout in reversed(LAYOUTS)]
+        return [frame for frame in wanted if not self._path(*frame).exists()]
+
+    def open(self, stage: str, step: int, layout: str) -> Frame:
+        """Open one frame."""
+        from safetensors.numpy import load_file
+
+        arrays = load_file(self._path(stage, step, layout))
+        return Frame(stage, step, layout, arrays["rows"], arrays["points"], arrays["labels"], float(arrays["moved"][0]))
+
+    def before(self, stage: str, step: int, layout: str) -> Frame | None:
+        """Return the nearest earlier frame of this layout, or the nearest later one, or None."""
+        place = self.snapshots.index((stage, step))
+        there = [at for at, name in enumerate(self.snapshots) if self._path(*name, layout).exists() and at != place]
+        earlier = [at for at in there if at < place]
+        nearest = max(earlier) if earlier else min(there) if there else None
+        return None if nearest is None else self.open(*self.snapshots[nearest], layout)
+
+    def save(self, frame: Frame) -> None:
+        """Keep a frame."""
+        arrays = {"rows": frame.rows, "points": frame.points, "labels": frame.labels, "moved": np.array([frame.moved])}
+        save_tensors(self._path(frame.stage, frame.step, frame.layout), arrays)
+
+    def _path(self, stage: str, step: int, layout: str) -> Path:
+        return self.folder / f"{layout}-{slug(stage)}-{step:07d}.safetensors"

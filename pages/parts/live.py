@@ -1,0 +1,118 @@
+"""What a training looks like: the live map, its replay, and the curves of losses and quality."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import streamlit as st
+
+from core.runs.frames import Frame
+from core.runs.store import Run
+from pages.parts.figures import Colouring, cluster_colour, curves_figure, map_figure, replay_figure
+from pages.parts.services import worker
+
+_LAYOUTS = {"umap": "UMAP", "tsne": "t-SNE"}
+_QUALITY = {
+    "acc": "accuracy",
+    "nmi": "NMI",
+    "silhouette": "silhouette",
+    "entropy": "evenness of sizes",
+    "changed": "labels changed",
+}
+_BY_CLUSTER = "current cluster"
+
+
+def draw_training(run: Run, live: bool) -> None:
+    """Show the map as it forms, or its replay once the run is over, beside the curves."""
+    story = run.story()
+    if not story.measured:
+        if live and len(story.road) > 4 and story.phase == "running":
+            st.caption("The first picture of the topics appears when training begins.")
+        return
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        _draw_map(run, live)
+    with right:
+        _draw_curves(run)
+
+
+def _draw_map(run: Run, live: bool) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        layout = st.segmented_control(
+            "Layout", list(_LAYOUTS), default="umap", required=True, format_func=_LAYOUTS.__getitem__, key="live-layout"
+        )
+        columns = [name for name in run.corpus_columns() if name != run.config.text]
+        colour = st.selectbox("Colour by", [_BY_CLUSTER, *columns], key=f"live-colour-{run.id}", width=240)
+    frames = run.frames()
+    names = frames.names(layout or "umap")
+    if not live and frames.missing():
+        worker().paint(run.id)
+    if not names:
+        st.info("The first picture is being drawn.", icon=":material/brush:")
+        return
+    shown = [frames.open(*name, layout or "umap") for name in (names[-1:] if live else names)]
+    last = shown[-1]
+    shades = _shades(run, shown, colour or _BY_CLUSTER)
+    if live:
+        colouring = _colouring(run, last, colour or _BY_CLUSTER)
+        figure = map_figure(last.points, last.rows, colouring)
+        figure.update_layout(height=480, showlegend=False)
+        st.plotly_chart(figure, width="stretch", key="live-map", config={"displayModeBar": False})
+    else:
+        figure = replay_figure([frame.points for frame in shown], shades, [_title(frame) for frame in shown])
+        st.plotly_chart(figure, width="stretch", key=f"replay-{layout}-{colour}", config={"displayModeBar": False})
+    st.caption(_about(run, last, len(names)))
+    if not live and len(shown) > 1:
+        st.download_button(
+            "Take the replay away",
+            lambda: figure.to_html(include_plotlyjs=True, full_html=True).encode(),
+            file_name=f"{run.id}-{layout}.html",
+            mime="text/html",
+            icon=":material/movie:",
+            help="One HTML file that plays in any browser, without this program.",
+        )
+
+
+def _about(run: Run, frame: Frame, count: int) -> str:
+    many = len(run.clustered_rows())
+    part = "all" if len(frame.rows) == many else "a fixed sample of"
+    moved = f" Texts that stayed in their cluster moved by {frame.moved:.0%} of the map." if frame.moved else ""
+    return f"{_title(frame)}: {part} {len(frame.rows):,} texts, {count} pictures so far.{moved}"
+
+
+def _title(frame: Frame) -> str:
+    if not frame.step:
+        return "The end" if frame.stage == "cluster" else f"Before {frame.stage}"
+    return f"{frame.stage.capitalize()}, step {frame.step:,}"
+
+
+def _colouring(run: Run, frame: Frame, by: str) -> Colouring:
+    if by == _BY_CLUSTER:
+        count = int(run.config.knobs["clusters"])
+        return Colouring.by_cluster(frame.labels, [f"cluster {label}" for label in range(count)])
+    return Colouring.by_column(run.clustered_rows()[by].iloc[frame.rows])
+
+
+def _shades(run: Run, frames: Sequence[Frame], by: str) -> list[np.ndarray]:
+    """Return the colour of every point in every frame."""
+    if by == _BY_CLUSTER:
+        return [np.array([cluster_colour(int(label)) for label in frame.labels]) for frame in frames]
+    return [_colouring(run, frame, by).per_point() for frame in frames]
+
+
+def _draw_curves(run: Run) -> None:
+    measured = run.story().measured
+    terms = sorted({name for values in measured.values() for name in values} - _NO_TERMS)
+    if terms:
+        logarithmic = st.toggle("Losses on a logarithmic scale", key="live-log")
+        st.plotly_chart(
+            curves_figure(measured, {name: name for name in terms}, logarithmic),
+            width="stretch",
+            key="live-losses",
+            config={"displayModeBar": False},
+        )
+    st.plotly_chart(
+        curves_figure(measured, _QUALITY), width="stretch", key="live-quality", config={"displayModeBar": False}
+    )
+
+
+_NO_TERMS = {*_QUALITY, "clusters", "before", "intra", "inter", "dunn"}
