@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, ClassVar, get_type_hints
 
 import numpy as np
@@ -97,6 +98,7 @@ class Method:
     title: ClassVar[str]
     stages: ClassVar[tuple[str, ...]]
     needs_encoder: ClassVar[bool] = False
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})  # names people choose, knobs they set
 
     clusters: int = knob(12, "How many clusters to look for.", low=2, high=2_000)
     partition: str = partition_knob("kmeans")

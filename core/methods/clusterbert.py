@@ -1,7 +1,8 @@
 """ClusterBERT: learn the wording, let clusters form in noise, harden them (three stages, one architecture)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -11,6 +12,7 @@ from core.bench import Bench
 from core.clustering import Clustering, cluster_means
 from core.events import AFRESH, Checkpoint, State
 from core.methods.base import knob, partition_knob
+from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK
 from core.methods.tsdae import ADAPT, Noise, Tsdae
 from core.steps.guard import Guard
 from core.steps.partition import SMOOTH
@@ -41,6 +43,20 @@ class ClusterBert(Tsdae):
     name = "clusterbert"
     title = "Clusters through noise (ClusterBERT)"
     stages = ("encode", "compare", "prepare", ADAPT, FORM, HARDEN, "represent", "cluster")
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        QUICK: {"adapt_epochs": 0, "form_epochs": 1, "harden_epochs": 1, "depth": "1"},
+        BALANCED: {},
+        PAPER: {
+            "adapt_epochs": 2,
+            "rounds": 2,
+            "batch": 8,
+            "rate": 2e-5,
+            "depth": "all",
+            "pooling": "first",
+            "softmax": "full",
+        }
+        | AS_PAPERS_DO,
+    }
 
     partition: str = partition_knob(SMOOTH)
     rounds: int = knob(1, "How often the targets are clustered anew while clusters form.", low=1, high=10)

@@ -1,7 +1,7 @@
 """What all methods share in which a language model learns: how deep, how fast, how often looked at, where it starts."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:  # torch is loaded when it is needed
 
     from core.nn.training import Learner, Source
     from core.nn.trunk import Trunk
+
+
+QUICK, BALANCED, PAPER = "quick look", "balanced", "paper settings"
+AS_PAPERS_DO: dict[str, Any] = {"start": "kmeans", "partition": "kmeans"}
 
 
 @dataclass(frozen=True)

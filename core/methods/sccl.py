@@ -1,7 +1,8 @@
 """SCCL: contrastive learning on two views of every text while clusters form (Zhang et al., NAACL 2021)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from core.errors import BadInput
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
 from core.methods.base import knob, partition_knob
-from core.methods.deep import Deep
+from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK, Deep
 from core.steps.guard import Guard
 from core.steps.partition import SMOOTH, UMAP
 from core.steps.train import Course, represent, train
@@ -48,6 +49,22 @@ class Sccl(Deep):
     name = "sccl"
     title = "Contrastive clustering (SCCL)"
     stages = ("encode", "compare", AUGMENT, "prepare", "train", "represent", "cluster")
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        QUICK: {"steps": 40, "depth": "1", "every": 10},
+        BALANCED: {},
+        PAPER: {
+            "augmenter": "contextual",
+            "first_model": "roberta-base",
+            "second_model": "bert-base-uncased",
+            "steps": 1_000,
+            "batch": 400,
+            "rate": 5e-6,
+            "head_rate": 5e-4,
+            "depth": "all",
+            "every": 100,
+        }
+        | AS_PAPERS_DO,
+    }
 
     partition: str = partition_knob(SMOOTH)
     augmenter: str = knob(

@@ -1,8 +1,8 @@
 """TSDAE: the encoder learns the domain by saying texts again from the few words it was shown (Wang et al., 2021)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from core.errors import BadInput
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
 from core.methods.base import knob
-from core.methods.deep import Deep
+from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK, Deep
 from core.shape import DECODABLE
 from core.steps.guard import Guard
 from core.steps.train import Course, represent, train
@@ -44,6 +44,11 @@ class Tsdae(Deep):
     name = "tsdae"
     title = "Domain adaptation (TSDAE) + k-means"
     stages: ClassVar[tuple[str, ...]] = ("encode", "compare", "prepare", ADAPT, "represent", "cluster")
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        QUICK: {"depth": "1"},
+        BALANCED: {},
+        PAPER: {"batch": 8, "rate": 3e-5, "depth": "all", "pooling": "first", "softmax": "full"} | AS_PAPERS_DO,
+    }
 
     adapt_epochs: int = knob(1, "How often all texts are said again to learn their wording.", low=0, high=50)
     noise: float = knob(0.6, "The share of words that go missing.", low=0.0, high=0.95, advanced=True)

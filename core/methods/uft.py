@@ -1,7 +1,8 @@
 """UFT, unsupervised fine-tuning: fill masks and pull texts to their clusters at the same time."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from core.errors import BadInput
 from core.events import AFRESH, Checkpoint, Progress, StageStarted, State
 from core.forecast import Forecast, Stage
 from core.methods.base import knob, partition_knob
-from core.methods.deep import Deep
+from core.methods.deep import BALANCED, PAPER, QUICK, Deep
 from core.methods.tsdae import SOFTMAXES, following
 from core.steps.guard import Guard
 from core.steps.train import Course, all_vectors, represent, train
@@ -44,6 +45,11 @@ class Uft(Deep):
     name = "uft"
     title = "Masked words and clusters (UFT)"
     stages = ("encode", "compare", "prepare", WARM, TRAIN, "represent", "cluster")
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        QUICK: {"epochs": 1, "depth": "1"},
+        BALANCED: {},
+        PAPER: {"epochs": 10, "batch": 16, "depth": "all", "softmax": "full", "start": "kmeans"},
+    }
 
     partition: str = partition_knob(CENTRES, CENTRES)
     epochs: int = knob(

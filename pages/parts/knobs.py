@@ -11,11 +11,36 @@ def draw_knobs(method: type[Method]) -> dict[str, Any]:
     """Draw every knob, the advanced ones folded, and return the values."""
     plain = [knob for knob in method.knobs() if not knob.advanced]
     advanced = [knob for knob in method.knobs() if knob.advanced]
+    if method.presets:
+        st.segmented_control(
+            "Preset",
+            list(method.presets),
+            default=next(iter(name for name, knobs in method.presets.items() if not knobs), None),
+            format_func=str.capitalize,
+            key=f"preset-{method.name}",
+            persist_state="session",
+            on_change=_apply_preset,
+            args=(method,),
+            help="Sets the knobs below; turn any of them afterwards.",
+        )
     values = _draw_all(method, plain)
     if advanced:
         with st.expander("Advanced", icon=":material/tune:"):
             values |= _draw_all(method, advanced)
     return values
+
+
+def _apply_preset(method: type[Method]) -> None:
+    chosen = st.session_state.get(f"preset-{method.name}")
+    if chosen:
+        set_to = {knob.name: knob.default for knob in method.knobs()} | dict(method.presets[chosen])
+        for name, value in set_to.items():
+            if name != "clusters":  # how many clusters is the person's own business
+                st.session_state[_key(method, name)] = value
+
+
+def _key(method: type[Method], name: str) -> str:
+    return f"knob-{method.name}-{name}"
 
 
 def _draw_all(method: type[Method], knobs: list[Knob]) -> dict[str, Any]:
@@ -30,7 +55,7 @@ def _draw_all(method: type[Method], knobs: list[Knob]) -> dict[str, Any]:
 
 def _draw(method: type[Method], knob: Knob) -> Any:
     label = knob.name.replace("_", " ").capitalize()
-    common: dict[str, Any] = {"help": knob.help, "key": f"knob-{method.name}-{knob.name}", "persist_state": "session"}
+    common: dict[str, Any] = {"help": knob.help, "key": _key(method, knob.name), "persist_state": "session"}
     if knob.choices:
         return st.selectbox(label, knob.choices, index=knob.choices.index(knob.default), **common)
     if knob.kind is str:

@@ -116,6 +116,14 @@ def test_every_knob_has_help_and_bounds_and_refuses_in_words(method: str) -> Non
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_every_preset_sets_knobs_that_are_there_to_values_they_take(method: str) -> None:
+    kind = METHODS[method]
+    for name, knobs in kind.presets.items():
+        assert name and kind.from_knobs(knobs)
+    assert not kind.presets or [name for name, knobs in kind.presets.items() if not knobs] == ["balanced"]
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_says_when_to_choose_it_and_what_it_is_related_to(method: str) -> None:
     about = METHODS[method].__doc__ or ""
     assert "Choose it" in about and "Relations:" in about

@@ -1,6 +1,7 @@
 """Every page in every state, without a browser."""
 
 import hashlib
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.corpus import Corpus
 from core.events import Ended, Queued, StageStarted
+from core.painter import Painter, paint
 from core.runs.store import Run, Store
 from core.steps.projector import Projector
 from core.worker import drive
@@ -226,3 +228,55 @@ def test_before_a_run_is_started_its_time_and_memory_are_told(projector: Project
     assert "train" in told and "layers learn" in told
     next(field for field in tab.number_input if field.label == "Clusters").set_value(2_000).run()
     assert "**About" not in words_on(tab), "what cannot be run has no forecast"
+
+
+def deep_run(store: Store, corpus: Corpus, projector: Projector) -> Run:
+    """Train for a moment, so that there are snapshots, curves and checkpoints."""
+    run = store.create(make_config(corpus, "sccl", steps=4, every=2, depth="1", rate=1e-3), corpus)
+    assert drive(run, projector, lambda: False) == "finished", run.story().traceback
+    return run
+
+
+def test_a_finished_training_shows_its_replay_curves_and_what_can_be_kept(
+    corpus: Corpus, store: Store, projector: Projector
+) -> None:
+    run = deep_run(store, corpus, projector)
+    painter = Painter(run, projector)
+    painter.finish()
+    while painter.is_at_work():
+        time.sleep(0.1)
+    tab = open_page("train", run.id)
+    words = words_on(tab)
+    assert "pictures so far" in words and "all 36 texts" in words
+    assert any("Keep it" in button.label for button in tab.button)
+    chosen = next(box for box in tab.selectbox if box.label == "Colour by")
+    chosen.select("group").run()
+    words_on(tab)
+    next(box for box in tab.selectbox if box.label == "Moment").select_index(0).run()
+    next(button for button in tab.button if button.label == "Keep it").click().run()
+    words_on(tab)
+    assert run.status() in ("new", "queued", "running", "finished") and "kept-by-a-person" in str(
+        list((run.folder / "checkpoints").iterdir())
+    )
+
+
+def test_a_training_at_work_shows_its_newest_picture(corpus: Corpus, store: Store, projector: Projector) -> None:
+    run = deep_run(store, corpus, projector)
+    for _ in paint(run, projector, "train", 0, "umap"):
+        pass
+    lock = run.claim()
+    run.record(Queued())
+    run.record(StageStarted("train", 4))
+    words = words_on(open_page("train", run.id))
+    assert "Before train: all 36 texts, 1 pictures so far" in words
+    lock.release()
+
+
+def test_a_preset_turns_the_knobs(corpus: Corpus) -> None:
+    tab = bring(open_page("corpus"), corpus.table)
+    tab.switch_page("pages/train.py").run()
+    next(control for control in tab.segmented_control if control.label == "Method").select("sccl").run()
+    next(control for control in tab.segmented_control if control.label == "Preset").select("quick look").run()
+    words_on(tab)
+    values = {box.label: box.value for box in (*tab.number_input, *tab.selectbox)}
+    assert values["Steps"] == 40 and values["Depth"] == "1" and values["Clusters"] == 12
