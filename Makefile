@@ -5,7 +5,7 @@ PYTHON ?= $(shell for candidate in python3.14 python3.13 python3.12 python3.11 p
 	&& echo $$candidate && break; done)
 BIN := .venv/bin
 
-.PHONY: run test check bench-engine bench-sccl bench-clusterbert gpu-check clean
+.PHONY: run test check bench-engine bench-sccl bench-clusterbert bench-live gpu-check clean
 
 run: .venv/app-ready
 	$(BIN)/python -m streamlit run app.py
@@ -29,6 +29,10 @@ bench-sccl: .venv/test-ready
 
 bench-clusterbert: .venv/test-ready
 	$(BIN)/python -m tests.benchmarks.quality clusterbert
+
+# What pictures cost a training, and how soon they follow.
+bench-live: .venv/test-ready
+	$(BIN)/python -m tests.benchmarks.live
 
 # A short training on CUDA or MPS, compared with the CPU; for people who have one.
 gpu-check: .venv/test-ready

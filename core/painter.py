@@ -32,6 +32,10 @@ class Painter:
         """Say whether there is still something to draw or to wait for."""
         return self._thread.is_alive()
 
+    def wait(self) -> None:
+        """Wait until everything is drawn."""
+        self._thread.join()
+
     def close(self) -> None:
         """Stop at once and wait for it."""
         self._cancelled.set()

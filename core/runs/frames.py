@@ -53,6 +53,11 @@ class Frames:
         nearest = max(earlier) if earlier else min(there) if there else None
         return None if nearest is None else self.open(*self.snapshots[nearest], layout)
 
+    def drawn_at(self, stage: str, step: int, layout: str) -> float | None:
+        """Say when a frame was drawn, or None if it was not."""
+        path = self._path(stage, step, layout)
+        return path.stat().st_mtime if path.exists() else None
+
     def save(self, frame: Frame) -> None:
         """Keep a frame."""
         arrays = {"rows": frame.rows, "points": frame.points, "labels": frame.labels, "moved": np.array([frame.moved])}

@@ -76,7 +76,8 @@ def _about(run: Run, frame: Frame, count: int) -> str:
     many = len(run.clustered_rows())
     part = "all" if len(frame.rows) == many else "a fixed sample of"
     moved = f" Texts that stayed in their cluster moved by {frame.moved:.0%} of the map." if frame.moved else ""
-    return f"{_title(frame)}: {part} {len(frame.rows):,} texts, {count} pictures so far.{moved}"
+    pictures = f"{count} picture{'s' if count > 1 else ''} so far"
+    return f"{_title(frame)}: {part} {len(frame.rows):,} texts, {pictures}.{moved}"
 
 
 def _title(frame: Frame) -> str:

@@ -41,13 +41,16 @@ def upload(page: Page, server: Server, path: Path) -> None:
     expect(page.get_by_text("rows will be used")).to_be_visible(timeout=PATIENCE)
 
 
-def start(page: Page, method: str, clusters: int) -> None:
-    """Choose a method and start it."""
+def start(page: Page, method: str, clusters: int, **advanced: int) -> None:
+    """Choose a method, turn its knobs and start it."""
     page.get_by_role("button", name="Choose a method").first.click()
     page.get_by_role("radio", name=method).click()
-    field = page.get_by_role("spinbutton", name="Clusters")
-    field.fill(str(clusters))
-    field.press("Enter")
+    if advanced:
+        page.get_by_text("Advanced", exact=True).first.click()
+    for label, value in {"Clusters": clusters, **advanced}.items():
+        field = page.get_by_role("spinbutton", name=label, exact=True)
+        field.fill(str(value))
+        field.press("Enter")
     page.get_by_role("button", name="Start", exact=True).first.click()
 
 
@@ -130,7 +133,7 @@ def big_table(folder: Path) -> Path:
 def test_closing_the_tab_does_not_stop_a_run_and_another_tab_can(page: Page, server: Server, tmp_path: Path) -> None:
     upload(page, server, big_table(tmp_path))
     start(page, "Language model", 5)
-    expect(page.get_by_role("button", name="Stop")).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_be_visible(timeout=PATIENCE)
     address = page.url
     other = page.context.new_page()
     page.goto("about:blank")
@@ -140,7 +143,7 @@ def test_closing_the_tab_does_not_stop_a_run_and_another_tab_can(page: Page, ser
     expect(other.get_by_text("Nothing leaves this machine")).to_be_visible()
     assert server.store.runs()[0].status() == "running", "the page answered while the run was at work"
     other.goto(address)
-    other.get_by_role("button", name="Stop").first.click()
+    other.get_by_role("button", name="Stop", exact=True).first.click()
     expect(other.get_by_text("The run was stopped")).to_be_visible(timeout=PATIENCE)
     expect(other.get_by_role("button", name="Resume").first).to_be_visible()
 
@@ -164,8 +167,26 @@ def test_a_server_that_ends_in_mid_run_tells_the_truth_and_resumes(
         expect(page.get_by_role("link", name="Corpus")).to_be_visible()
         expect(page.get_by_role("link", name="app", exact=True)).to_have_count(0)
         expect(page.get_by_text("at work", exact=True)).to_be_visible(timeout=PATIENCE)
-        page.get_by_role("button", name="Stop").first.click()
+        page.get_by_role("button", name="Stop", exact=True).first.click()
         expect(page.get_by_text("The run was stopped")).to_be_visible(timeout=PATIENCE)
     finally:
         server.process.terminate()
         server.process.wait(60)
+
+
+def test_topics_form_before_your_eyes_stop_reload_resume_and_replay(page: Page, server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "topics.csv"
+    obvious_table(120).to_csv(path, index=False)
+    upload(page, server, path)
+    start(page, "Contrastive clustering", 3, Steps=90, Every=5, Batch=32)
+    expect(page.get_by_text(re.compile(r"[3-9] pictures so far"))).to_be_visible(timeout=PATIENCE)
+    expect(page.locator(".js-plotly-plot").first).to_be_visible()
+    run = server.store.runs()[0]
+    page.get_by_role("button", name="Stop", exact=True).first.click()
+    expect(page.get_by_text("The run was stopped")).to_be_visible(timeout=PATIENCE)
+    page.reload()
+    page.get_by_role("button", name="Resume").first.click(timeout=PATIENCE)
+    expect(page.get_by_text("Finished in")).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_text("▶ Play")).to_be_visible(timeout=PATIENCE)
+    assert len(server.store.open(run.id).snapshots()) >= 4
+    assert download(page, tmp_path, "replay.html", "Take the replay away").stat().st_size > 1_000_000

@@ -268,7 +268,7 @@ def test_a_training_at_work_shows_its_newest_picture(corpus: Corpus, store: Stor
     run.record(Queued())
     run.record(StageStarted("train", 4))
     words = words_on(open_page("train", run.id))
-    assert "Before train: all 36 texts, 1 pictures so far" in words
+    assert "Before train: all 36 texts, 1 picture so far" in words
     lock.release()
 
 
