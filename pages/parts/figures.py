@@ -207,14 +207,16 @@ def replay_figure(points: Sequence[np.ndarray], shades: Sequence[np.ndarray], ti
     steps = [{"label": title, "method": "animate", "args": [[str(at)], at_once]} for at, title in enumerate(titles)]
     low, high = np.concatenate(points).min(0), np.concatenate(points).max(0)
     margin = 0.03 * (high - low) + 1e-6
+    # Plotly's own button turns white when pressed, with white words on it where the page is dark.
     buttons = {"type": "buttons", "direction": "left", "x": 0, "y": -0.03, "yanchor": "top", "buttons": [play, pause]}
-    slider = {"active": last, "steps": steps, "x": 0.2, "len": 0.8, "y": 0, "currentvalue": {"prefix": ""}}
+    buttons |= {"showactive": False, "bgcolor": "rgba(0,0,0,0)", "bordercolor": OTHER, "font": {"color": OTHER}}
+    slider = {"active": last, "steps": steps, "x": 0.25, "len": 0.75, "y": 0, "currentvalue": {"prefix": ""}}
     figure.update_layout(
         height=540,
-        margin={"l": 0, "r": 0, "t": 8, "b": 0},
+        margin={"l": 0, "r": 24, "t": 8, "b": 72},
         showlegend=False,
         updatemenus=[buttons],
-        sliders=[slider | {"ticklen": 0, "minorticklen": 0, "font": {"size": 11}}],
+        sliders=[slider | {"ticklen": 0, "minorticklen": 0, "bgcolor": OTHER, "font": {"size": 10}}],
     )
     for update, axis in ((figure.update_xaxes, 0), (figure.update_yaxes, 1)):
         update(visible=False, range=[float(low[axis] - margin[axis]), float(high[axis] + margin[axis])])

@@ -60,7 +60,7 @@ def _draw_map(run: Run, live: bool) -> None:
     else:
         figure = replay_figure([frame.points for frame in shown], shades, [_title(frame) for frame in shown])
         st.plotly_chart(figure, width="stretch", key=f"replay-{layout}-{colour}", config={"displayModeBar": False})
-    st.caption(_about(run, last, len(names)))
+    st.caption(_about(run, last, len(names), live))
     if not live and len(shown) > 1:
         st.download_button(
             "Take the replay away",
@@ -72,11 +72,11 @@ def _draw_map(run: Run, live: bool) -> None:
         )
 
 
-def _about(run: Run, frame: Frame, count: int) -> str:
+def _about(run: Run, frame: Frame, count: int, live: bool) -> str:
     many = len(run.clustered_rows())
     part = "all" if len(frame.rows) == many else "a fixed sample of"
     moved = f" Texts that stayed in their cluster moved by {frame.moved:.0%} of the map." if frame.moved else ""
-    pictures = f"{count} picture{'s' if count > 1 else ''} so far"
+    pictures = f"{count} picture{'s' if count > 1 else ''}" + (" so far" if live else "")
     return f"{_title(frame)}: {part} {len(frame.rows):,} texts, {pictures}.{moved}"
 
 

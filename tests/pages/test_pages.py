@@ -247,7 +247,7 @@ def test_a_finished_training_shows_its_replay_curves_and_what_can_be_kept(
         time.sleep(0.1)
     tab = open_page("train", run.id)
     words = words_on(tab)
-    assert "pictures so far" in words and "all 36 texts" in words
+    assert "4 pictures" in words and "all 36 texts" in words
     assert any("Keep it" in button.label for button in tab.button)
     chosen = next(box for box in tab.selectbox if box.label == "Colour by")
     chosen.select("group").run()
