@@ -44,10 +44,10 @@ class ClusterBert(Tsdae):
     title = "Clusters through noise (ClusterBERT)"
     stages = ("encode", "compare", "prepare", ADAPT, FORM, HARDEN, "represent", "cluster")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        QUICK: {"adapt_epochs": 0, "form_epochs": 1, "harden_epochs": 1, "depth": "1"},
+        QUICK: {"adapt_epochs": 0.0, "form_epochs": 1, "harden_epochs": 1, "depth": "1"},
         BALANCED: {},
         PAPER: {
-            "adapt_epochs": 2,
+            "adapt_epochs": 2.0,
             "rounds": 2,
             "batch": 8,
             "rate": 2e-5,
@@ -59,6 +59,9 @@ class ClusterBert(Tsdae):
     }
 
     partition: str = partition_knob(SMOOTH)
+    # A whole epoch, as in the paper, took the embedded encoder from 78.9 to 75.2 % on StackOverflow: it knows sentences
+    # better than a causal decoder teaches them.
+    adapt_epochs: float = knob(0.2, "How often all texts are said again to learn their wording.", low=0, high=50)
     rounds: int = knob(1, "How often the targets are clustered anew while clusters form.", low=1, high=10)
     form_epochs: int = knob(2, "Epochs for each of those.", low=0, high=50)
     harden_epochs: int = knob(2, "Epochs in which clusters harden.", low=0, high=50)
@@ -71,7 +74,7 @@ class ClusterBert(Tsdae):
     )
 
     @property
-    def epochs(self) -> dict[str, int]:
+    def epochs(self) -> dict[str, float]:
         """How many epochs each training stage takes."""
         return {ADAPT: self.adapt_epochs, FORM: self.rounds * self.form_epochs, HARDEN: self.harden_epochs}
 

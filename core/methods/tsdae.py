@@ -50,7 +50,7 @@ class Tsdae(Deep):
         PAPER: {"batch": 8, "rate": 3e-5, "depth": "all", "pooling": "first", "softmax": "full"} | AS_PAPERS_DO,
     }
 
-    adapt_epochs: int = knob(1, "How often all texts are said again to learn their wording.", low=0, high=50)
+    adapt_epochs: float = knob(1.0, "How often all texts are said again to learn their wording.", low=0, high=50)
     noise: float = knob(0.6, "The share of words that go missing.", low=0.0, high=0.95, advanced=True)
     softmax: str = knob(
         "corpus",
@@ -65,7 +65,7 @@ class Tsdae(Deep):
     # How much it does ---------------------------------------------------------------------------------------------
 
     @property
-    def epochs(self) -> dict[str, int]:
+    def epochs(self) -> dict[str, float]:
         """How many epochs each training stage takes."""
         return {ADAPT: self.adapt_epochs}
 
@@ -139,7 +139,7 @@ class Tsdae(Deep):
 
             return learner.step_apart(left, share)
 
-        steps = self.adapt_epochs * self.steps_per_epoch(len(bench.texts))
+        steps = round(self.adapt_epochs * self.steps_per_epoch(len(bench.texts)))
         course = Course(ADAPT, steps, self.every, keeps_best=False)
         yield from train(learner, guard, course, take, following(guard, centres), state)
         return learner, guard, heads, noise

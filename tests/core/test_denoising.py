@@ -18,7 +18,7 @@ from tests.conftest import make_config
 
 QUICK: dict[str, dict[str, object]] = {
     "tsdae": {"batch": 9, "every": 2, "depth": "1"},
-    "clusterbert": {"batch": 9, "every": 3, "depth": "1", "rounds": 2, "form_epochs": 1},
+    "clusterbert": {"batch": 9, "every": 3, "depth": "1", "rounds": 2, "form_epochs": 1, "adapt_epochs": 1.0},
     "uft": {"batch": 9, "every": 3, "depth": "1", "epochs": 2, "warm_up": 4},
 }
 GOLDEN = {
@@ -137,7 +137,7 @@ def test_new_clusters_take_the_numbers_of_the_old_ones() -> None:
 
 
 def test_stages_without_epochs_are_passed_over(corpus: Corpus, shared_store: Store, projector: Projector) -> None:
-    run, told = finish(shared_store, corpus, projector, "clusterbert", adapt_epochs=0, harden_epochs=0)
+    run, told = finish(shared_store, corpus, projector, "clusterbert", adapt_epochs=0.0, harden_epochs=0)
     assert not terms(told, "adapt") and not terms(told, "harden") and terms(told, "form")
 
 
