@@ -160,7 +160,7 @@ def test_files_and_registry_agree() -> None:
 
 
 def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(BadInput, match="there are embed, sccl, tfidf, bow"):
+    with pytest.raises(BadInput, match="there are embed, sccl, clusterbert, uft, tsdae, tfidf, bow"):
         find_method("nonsense")
 
 
