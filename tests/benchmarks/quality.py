@@ -190,11 +190,10 @@ def _run(cell: Cell, seed: int, folder: Path, store: Store, projector: Projector
 def _stages(run: Run) -> dict[str, dict[str, float]]:
     """Return the last figures of each stage, on the sample that is looked at while it trains."""
     found: dict[str, dict[str, float]] = {}
-    for record in run.log.read()[0]:
-        if record["event"] == "Measured":
-            wanted = {name: round(record["values"][name], 4) for name in STAGE_FIGURES if name in record["values"]}
-            first = f"before {record['stage']}" if not record["step"] and not found else record["stage"]
-            found[first] = found.get(first, {}) | wanted
+    measured = list(run.story().measured.items())
+    for place, ((stage, _), values) in enumerate(measured):
+        wanted = {name: round(values[name], 4) for name in STAGE_FIGURES if name in values}
+        found[stage if place else f"before {stage}"] = wanted
     return found
 
 
