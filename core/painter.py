@@ -4,7 +4,7 @@ import threading
 
 from core.runs.frames import Frame
 from core.runs.store import Run
-from core.steps.frames import aligned, displacement
+from core.steps.frames import aligned
 from core.steps.projector import Projector
 from core.work import Work
 
@@ -66,8 +66,6 @@ def paint(run: Run, projector: Projector, stage: str, step: int, layout: str) ->
     before = frames.before(stage, step, layout)
     start = before.points if before is not None and len(before.points) == len(snapshot.rows) else None
     points = yield from projector.project(snapshot.vectors, start=start, layout=layout, dims=2, seed=run.config.seed)
-    moved = 0.0
-    if before is not None and start is not None:
+    if start is not None:
         points = aligned(points, start)
-        moved = displacement(points, start, before.labels == snapshot.labels)
-    frames.save(Frame(stage, step, layout, snapshot.rows, points, snapshot.labels, moved))
+    frames.save(Frame(stage, step, layout, snapshot.rows, points, snapshot.labels))

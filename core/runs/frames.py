@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 
 from core.files import save_tensors, slug
+from core.steps.frames import displacement
 from core.steps.project import LAYOUTS
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Where a snapshot's rows lie on the map by one layout, in which clusters, and how far unchanged ones moved."""
+    """Where a snapshot's rows lie on the map by one layout, and in which clusters."""
 
     stage: str
     step: int
@@ -19,7 +20,6 @@ class Frame:
     rows: np.ndarray
     points: np.ndarray
     labels: np.ndarray
-    moved: float = 0.0
 
 
 class Frames:
@@ -43,7 +43,16 @@ class Frames:
         from safetensors.numpy import load_file
 
         arrays = load_file(self._path(stage, step, layout))
-        return Frame(stage, step, layout, arrays["rows"], arrays["points"], arrays["labels"], float(arrays["moved"][0]))
+        return Frame(stage, step, layout, arrays["rows"], arrays["points"], arrays["labels"])
+
+    def moved(self, stage: str, step: int, layout: str) -> float:
+        """Say how far texts that stayed in their cluster moved since the frame before, as a share of the map."""
+        names = self.names(layout)
+        place = names.index((stage, step))
+        if not place:
+            return 0.0
+        now, before = self.open(stage, step, layout), self.open(*names[place - 1], layout)
+        return displacement(now.points, before.points, now.labels == before.labels)
 
     def before(self, stage: str, step: int, layout: str) -> Frame | None:
         """Return the nearest earlier frame of this layout, or the nearest later one, or None."""
@@ -60,7 +69,7 @@ class Frames:
 
     def save(self, frame: Frame) -> None:
         """Keep a frame."""
-        arrays = {"rows": frame.rows, "points": frame.points, "labels": frame.labels, "moved": np.array([frame.moved])}
+        arrays = {"rows": frame.rows, "points": frame.points, "labels": frame.labels}
         save_tensors(self._path(frame.stage, frame.step, frame.layout), arrays)
 
     def _path(self, stage: str, step: int, layout: str) -> Path:

@@ -75,7 +75,8 @@ def _draw_map(run: Run, live: bool) -> None:
 def _about(run: Run, frame: Frame, count: int, live: bool) -> str:
     many = len(run.clustered_rows())
     part = "all" if len(frame.rows) == many else "a fixed sample of"
-    moved = f" Texts that stayed in their cluster moved by {frame.moved:.0%} of the map." if frame.moved else ""
+    share = run.frames().moved(frame.stage, frame.step, frame.layout)
+    moved = f" Texts that stayed in their cluster moved by {share:.0%} of the map." if share else ""
     pictures = f"{count} picture{'s' if count > 1 else ''}" + (" so far" if live else "")
     return f"{_title(frame)}: {part} {len(frame.rows):,} texts, {pictures}.{moved}"
 

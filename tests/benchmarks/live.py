@@ -45,7 +45,7 @@ def main() -> None:
                 if painted:
                     delays += frame_delays(run)
                     frames = run.frames()
-                    moved += [frames.open(*name, "umap").moved for name in frames.names("umap")[1:]]
+                    moved += [frames.moved(*name, "umap") for name in frames.names("umap")[1:]]
         projector.close()
     bare, drawn = np.mean(spent[False]), np.mean(spent[True])
     print(f"training without pictures {bare:.1f} s, with them {drawn:.1f} s: {drawn / bare - 1:+.1%}, {ROUNDS} rounds")

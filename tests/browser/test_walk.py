@@ -45,8 +45,10 @@ def start(page: Page, method: str, clusters: int, **advanced: int) -> None:
     """Choose a method, turn its knobs and start it."""
     page.get_by_role("button", name="Choose a method").first.click()
     page.get_by_role("radio", name=method).click()
-    if advanced:
+    folded = page.get_by_role("spinbutton", name="Batch", exact=True)
+    while advanced and not folded.is_visible():  # the form may be drawn anew while it is unfolded
         page.get_by_text("Advanced", exact=True).first.click()
+        page.wait_for_timeout(3_000)
     for label, value in {"Clusters": clusters, **advanced}.items():
         field = page.get_by_role("spinbutton", name=label, exact=True)
         field.fill(str(value))

@@ -84,7 +84,7 @@ def test_the_painter_draws_every_snapshot_by_every_layout_and_ends(trained: Run,
         assert frame.points.shape == (len(frame.rows), 2) and np.isfinite(frame.points).all()
         np.testing.assert_array_equal(frame.labels, trained.snapshot(*name).labels)
     assert frames.before(*names[1], "umap").step == names[0][1]  # type: ignore[union-attr]
-    later = [frames.open(*name, "umap").moved for name in names[1:]]
+    later = [frames.moved(*name, "umap") for name in names[1:]]
     assert all(0 < moved < 1.5 for moved in later)
 
 
