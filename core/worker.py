@@ -87,10 +87,11 @@ class Worker:
     def start(self, name: str) -> None:
         """Queue a run by its id, new or to be resumed."""
         run = self.store.open(name)
+        lock = run.claim()  # outside the guard: a run that has just ended needs the guard to let go of its lock
         with self._guard:
             if self._closed:
+                lock.release()
                 raise BadInput("The server is shutting down and takes no more runs.")
-            lock = run.claim()
             run.record(Queued())
             self._stop.discard(name)
             self._waiting.append((name, lock))

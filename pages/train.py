@@ -105,8 +105,12 @@ def _draw_keeping(run: Run) -> None:
                 "Moment", looks, index=len(looks) - 1, format_func=lambda at: f"{at[0]}, step {at[1]:,}", width=240
             )
             if st.button("Keep it", icon=":material/bookmark_added:", help="Clusters, map and words are made anew."):
-                run.keep(*name)
-                _start(run)
+                try:
+                    run.keep(*name)
+                except BadInput as refusal:
+                    st.error(plain(str(refusal)), icon=":material/error:")
+                else:
+                    _start(run)
 
 
 def _draw_form(corpus: Corpus, folded: bool) -> None:

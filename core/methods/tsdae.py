@@ -31,6 +31,17 @@ SOFTMAXES = ("corpus", "full")
 ADAPT = "adapt"
 
 
+def softmax_knob() -> Any:
+    """Declare the knob of every method that says tokens."""
+    about = "Which tokens may be said: those of the corpus, which is faster, or all that the model knows."
+    return knob("corpus", about, choices=SOFTMAXES, advanced=True)
+
+
+def tokens_said(tokens: Tokens, softmax: str) -> np.ndarray | None:
+    """Return the tokens over which the softmax runs, or None for all."""
+    return np.unique(tokens.ids) if softmax == "corpus" else None
+
+
 @dataclass(frozen=True)
 class Tsdae(Deep):
     """Teaches the language model the wording of your texts: from a few words of each it learns to say all of them.
@@ -52,12 +63,7 @@ class Tsdae(Deep):
 
     adapt_epochs: float = knob(1.0, "How often all texts are said again to learn their wording.", low=0, high=50)
     noise: float = knob(0.6, "The share of words that go missing.", low=0.0, high=0.95, advanced=True)
-    softmax: str = knob(
-        "corpus",
-        "Which tokens may be said: those of the corpus, which is faster, or all that the model knows.",
-        choices=SOFTMAXES,
-        advanced=True,
-    )
+    softmax: str = softmax_knob()
     batch: int = knob(64, "How many texts are seen in one step.", low=2, high=4_096, advanced=True)
     head_rate: float = knob(1e-3, "Learning rate of the decoder's own parts.", low=0.0, high=1.0, advanced=True)
     every: int = knob(100, "Steps between two looks at the clusters.", low=1, high=10_000, advanced=True)
@@ -123,7 +129,7 @@ class Tsdae(Deep):
         trunk = Trunk(encoder.trainable_model(), int(self.depth))
         source = yield from self.ready(bench, trunk)
         tokens = yield from bench.tokenise(encoder)
-        used = np.unique(tokens.ids) if self.softmax == "corpus" else None
+        used = tokens_said(tokens, self.softmax)
         heads = DenoisingHeads(trunk, self.clusters, used, encoder.folder, bench.seed)
         learner = self.learner(bench, trunk, heads, source)
         noise = Noise(tokens, encoder.tokenizer, self.noise, self.batch, bench.seed)

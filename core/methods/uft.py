@@ -9,13 +9,13 @@ import numpy as np
 from core.bench import Bench
 from core.clustering import Clustering, soft_assignment
 from core.errors import BadInput
-from core.events import AFRESH, Checkpoint, Progress, StageStarted, State
+from core.events import AFRESH, Progress, StageStarted, State
 from core.forecast import Forecast, Stage
 from core.methods.base import knob, partition_knob
 from core.methods.deep import BALANCED, PAPER, QUICK, Deep
-from core.methods.tsdae import SOFTMAXES, following
+from core.methods.tsdae import following, softmax_knob, tokens_said
 from core.steps.guard import Guard
-from core.steps.train import Course, all_vectors, represent, train
+from core.steps.train import Course, Targets, all_vectors, represent, train
 from core.tokens import Tokens
 from core.work import Work
 
@@ -66,12 +66,7 @@ class Uft(Deep):
         high=10_000,
         advanced=True,
     )
-    softmax: str = knob(
-        "corpus",
-        "Which tokens may be said: those of the corpus, which is faster, or all that the model knows.",
-        choices=SOFTMAXES,
-        advanced=True,
-    )
+    softmax: str = softmax_knob()
     alpha: float = knob(1.0, "Degrees of freedom of the soft assignment.", low=0.1, high=100.0, advanced=True)
     batch: int = knob(64, "How many texts are seen in one step.", low=2, high=4_096, advanced=True)
     rate: float = knob(3e-5, "Learning rate of the language model.", low=0.0, high=0.1, advanced=True)
@@ -111,7 +106,7 @@ class Uft(Deep):
         trunk = Trunk(encoder.trainable_model(), int(self.depth))
         source = yield from self.ready(bench, trunk)
         tokens = yield from bench.tokenise(encoder)
-        used = np.unique(tokens.ids) if self.softmax == "corpus" else None
+        used = tokens_said(tokens, self.softmax)
         heads = UftHeads(trunk, centres, self.alpha, used, encoder.folder, bench.seed)
         learner = self.learner(bench, trunk, heads, source)
         pupil = _Pupil(self, bench, learner, heads, tokens, Vocabulary.of(encoder.tokenizer))
@@ -144,8 +139,7 @@ class _Pupil:
         self.method, self.learner, self.heads, self.tokens, self.known = method, learner, heads, tokens, known
         self.seed, self.rows = bench.seed, len(bench.texts)
         self.guard = Guard(self.rows, method.clusters, bench.seed)
-        self.targets = np.empty((0, method.clusters), np.float32)
-        self.epoch = -1
+        self.targets: Targets | None = None  # none while only the head learns
 
     def warm_up(self, state: State) -> Work[None]:
         """Let a new head learn to fill masks; the encoder does not move meanwhile."""
@@ -153,7 +147,7 @@ class _Pupil:
         steps = self.method.warm_up if needed else 0
 
         def take(step: int) -> bool:
-            return self._step(step, lambda mlm, _: {"loss": mlm, "masked words": mlm}, still=True)
+            return self._step(step, lambda mlm, _: {"loss": mlm, "masked words": mlm})
 
         course = Course(WARM, steps, max(steps, 1), keeps_best=False)
         start = self.heads.centres.array()
@@ -163,18 +157,11 @@ class _Pupil:
         """Fill masks and sharpen clusters; the target is that of the whole unmasked set, anew in every epoch."""
         method, learner, heads = self.method, self.learner, self.heads
         length = self.rows // min(method.batch, self.rows)
-        name = f"targets of {TRAIN}"
 
-        def ready(step: int) -> Work[None]:
-            epoch = step // length
-            if epoch == self.epoch:
-                return
-            if self.epoch < 0 and name in state and state[name].values["epoch"] == epoch:
-                self.targets = state[name].arrays["targets"]
-            else:
-                self.targets = heads.sharpened((yield from all_vectors(learner, self.rows)))
-                yield Checkpoint(name, {"targets": self.targets}, {"epoch": epoch})
-            self.epoch = epoch
+        def find(number: int) -> Work[np.ndarray]:
+            return heads.sharpened((yield from all_vectors(learner, self.rows)))
+
+        self.targets = Targets(TRAIN, length, find, state)
 
         def both(mlm: "Tensor", clustering: "Tensor") -> "dict[str, Tensor]":
             loss = method.cluster_weight * clustering
@@ -185,9 +172,9 @@ class _Pupil:
         guard = Guard(self.rows, method.clusters, self.seed, before=self.guard.before)
         course = Course(TRAIN, method.epochs * length, method.every)
         take = lambda step: self._step(step, both)  # noqa: E731 - a name for what is passed on
-        yield from train(learner, guard, course, take, lambda _: heads.centres.array(), state, ready)
+        yield from train(learner, guard, course, take, lambda _: heads.centres.array(), state, self.targets.ready)
 
-    def _step(self, step: int, combine: Any, still: bool = False) -> bool:
+    def _step(self, step: int, combine: Any) -> bool:
         import torch
 
         from core.nn.noise import masked
@@ -202,7 +189,8 @@ class _Pupil:
         hidden = np.full(len(texts.ids), -1, np.int64)
         hidden[places] = texts.ids[places]
         wanted = Tokens(hidden, texts.offsets)
-        targets = None if still else torch.from_numpy(self.targets[rows]).to(learner.device)
+        still = self.targets is None
+        targets = None if self.targets is None else torch.from_numpy(self.targets.values[rows]).to(learner.device)
 
         def share(some: np.ndarray, vectors: "Tensor", states: "Tensor", pack: "Pack") -> "dict[str, Tensor]":
             ids = torch.from_numpy(wanted.flat(some[pack.order])).to(learner.device)

@@ -44,7 +44,27 @@ class Centres(nn.Module):
             self.mu.copy_(torch.from_numpy(np.array(centres, np.float32)))
 
 
-class ScclHeads(nn.Module):
+class Assigning(nn.Module):
+    """Heads that say, softly, to which cluster a vector belongs. Subclasses write ``log_soft``."""
+
+    def log_soft(self, vectors: Tensor) -> Tensor:
+        """Log of the probabilities."""
+        raise AssertionError(f"{type(self).__name__} assigns nothing")
+
+    def soft(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the probabilities of any number of vectors."""
+        return self._log_soft(vectors).exp().cpu().numpy()
+
+    def sharpened(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the target over a whole set (DEC; ClusterBERT Eq 5), in log space because a softmax underflows."""
+        return log_target(self._log_soft(vectors)).exp().cpu().numpy()
+
+    def _log_soft(self, vectors: np.ndarray) -> Tensor:
+        with torch.no_grad():
+            return self.log_soft(torch.from_numpy(vectors).to(next(self.parameters()).device))
+
+
+class ScclHeads(Assigning):
     """Contrastive head and centres with SCCL's losses over a text and its two views (Eq 7, and appendix A.3)."""
 
     def __init__(
@@ -71,14 +91,14 @@ class ScclHeads(nn.Module):
     def clustering(self, original: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         """Sharpen the soft assignment: of the texts (Eq 5), crosswise (Eq 8), or of the views by the text (Eq 9)."""
         if self.cluster_loss == "original":
-            log_q = self._log_q(original)
+            log_q = self.log_soft(original)
             term = kl_rows(log_target(log_q), log_q)
         elif self.cluster_loss == "crossed":
-            one, two = self._log_q(first), self._log_q(second)
+            one, two = self.log_soft(first), self.log_soft(second)
             term = kl_rows(log_target(one), two) + kl_rows(log_target(two), one)
         else:
-            target = log_target(self._log_q(original))
-            term = kl_rows(target, self._log_q(first)) + kl_rows(target, self._log_q(second))
+            target = log_target(self.log_soft(original))
+            term = kl_rows(target, self.log_soft(first)) + kl_rows(target, self.log_soft(second))
         return {"loss": term, "clustering": term}
 
     def joint(self, original: Tensor, first: Tensor, second: Tensor) -> dict[str, Tensor]:
@@ -86,12 +106,8 @@ class ScclHeads(nn.Module):
         pull, sharpen = self.contrastive(first, second), self.clustering(original, first, second)
         return pull | sharpen | {"loss": pull["loss"] + sharpen["loss"]}
 
-    def soft(self, vectors: np.ndarray) -> np.ndarray:
-        """Return the paper's q, which is flat by nature: for comparison, not for reading."""
-        with torch.no_grad():
-            return self._log_q(torch.from_numpy(vectors).to(self.centres.mu.device)).exp().cpu().numpy()
-
-    def _log_q(self, vectors: Tensor) -> Tensor:
+    def log_soft(self, vectors: Tensor) -> Tensor:
+        """Log of the paper's q, which is flat by nature: for comparison, not for reading."""
         return log_student_t(vectors, self.centres.mu, self.alpha)
 
 
@@ -113,7 +129,7 @@ class ClusterHead(nn.Linear):
             self.bias.copy_(torch.from_numpy(-(centres**2).sum(1) / scale).float())
 
 
-class DenoisingHeads(nn.Module):
+class DenoisingHeads(Assigning):
     """A decoder that says texts again and a head that tells their clusters."""
 
     def __init__(self, trunk: Trunk, clusters: int, used: np.ndarray | None, folder: Path, seed: int) -> None:
@@ -125,22 +141,14 @@ class DenoisingHeads(nn.Module):
 
     def cross_entropy(self, vectors: Tensor, wanted: Tensor) -> Tensor:
         """Sum the cross entropy of predictions to soft or hard targets."""
-        return -(wanted * F.log_softmax(self.cluster(vectors.float()).float(), 1)).sum()
+        return -(wanted * self.log_soft(vectors)).sum()
 
-    def soft(self, vectors: np.ndarray) -> np.ndarray:
-        """Return the head's probabilities."""
-        return self._log_p(vectors).exp().cpu().numpy()
-
-    def sharpened(self, vectors: np.ndarray) -> np.ndarray:
-        """Return the targets over a whole set (Eq 5), in log space because a softmax underflows."""
-        return log_target(self._log_p(vectors)).exp().cpu().numpy()
-
-    def _log_p(self, vectors: np.ndarray) -> Tensor:
-        with torch.no_grad():
-            return F.log_softmax(self.cluster(torch.from_numpy(vectors).to(self.cluster.weight.device)).float(), 1)
+    def log_soft(self, vectors: Tensor) -> Tensor:
+        """Log of the head's probabilities p."""
+        return F.log_softmax(self.cluster(vectors.float()).float(), 1)
 
 
-class UftHeads(nn.Module):
+class UftHeads(Assigning):
     """A head that fills masks beside centres to which texts are drawn."""
 
     def __init__(
@@ -153,17 +161,8 @@ class UftHeads(nn.Module):
 
     def divergence(self, vectors: Tensor, target: Tensor) -> Tensor:
         """Sum KL(p || q) over rows (Eq 2), for given targets p."""
-        log_q = log_student_t(vectors, self.centres.mu, self.alpha)
-        return (torch.xlogy(target, target) - target * log_q).sum()
+        return (torch.xlogy(target, target) - target * self.log_soft(vectors)).sum()
 
-    def soft(self, vectors: np.ndarray) -> np.ndarray:
-        """Return the paper's q, which is flat by nature."""
-        return self._log_q(vectors).exp().cpu().numpy()
-
-    def sharpened(self, vectors: np.ndarray) -> np.ndarray:
-        """Return the target over a whole set (Eq 3)."""
-        return log_target(self._log_q(vectors)).exp().cpu().numpy()
-
-    def _log_q(self, vectors: np.ndarray) -> Tensor:
-        with torch.no_grad():
-            return log_student_t(torch.from_numpy(vectors).to(self.centres.mu.device), self.centres.mu, self.alpha)
+    def log_soft(self, vectors: Tensor) -> Tensor:
+        """Log of the paper's q, which is flat by nature."""
+        return log_student_t(vectors, self.centres.mu, self.alpha)

@@ -213,12 +213,16 @@ class Run:
         """Make the weights of one look the result: what follows from others is forgotten, the run may be resumed."""
         if (stage, step) not in self.snapshots() or look_at(stage, step) not in self._checkpoints():
             raise BadInput(f"There is no checkpoint of {stage} at step {step}.")
-        road = list(self.story().road)
-        trained = [name for name, _ in self.snapshots()]
-        later = [name for name in road[road.index(stage) + 1 :] if name in trained]
-        self.record(Checkpoint(KEPT, {}, {"stage": stage, "step": step, "later": later}))
-        for name in ("represent", "cluster"):
-            self._checkpoint_file(name).unlink(missing_ok=True)
+        lock = self.claim()
+        try:
+            road = list(self.story().road)
+            trained = [name for name, _ in self.snapshots()]
+            later = [name for name in road[road.index(stage) + 1 :] if name in trained]
+            self.record(Checkpoint(KEPT, {}, {"stage": stage, "step": step, "later": later}))
+            for name in ("represent", "cluster"):
+                self._checkpoint_file(name).unlink(missing_ok=True)
+        finally:
+            lock.release()
 
     def checkpoints(self) -> list[tuple[str, int]]:
         """Name the looks whose weights are there, in the order in which they were taken."""

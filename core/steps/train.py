@@ -152,3 +152,28 @@ def all_vectors(learner: Learner, rows: int, stage: str = "") -> Work[np.ndarray
         done += len(places)
         yield Progress(stage, done, rows) if stage else None
     return vectors
+
+
+class Targets:
+    """What a stage learns towards, over the whole set: found anew every ``length`` steps, and kept.
+
+    Kept, because a resumed training must go on with the targets it had, which the weights of today would not give.
+    """
+
+    def __init__(self, stage: str, length: int, find: Callable[[int], Work[np.ndarray]], state: State) -> None:
+        """``find`` finds the targets of a number, from 0; those that a checkpoint holds are used instead."""
+        self.name, self.length, self.find = f"targets of {stage}", max(length, 1), find
+        self.kept, self.number = state.get(self.name), -1
+        self.values = np.empty((0, 0), np.float32)
+
+    def ready(self, step: int) -> Work[None]:
+        """Make sure that the targets are those of a step."""
+        number = step // self.length
+        if number == self.number:
+            return
+        if self.number < 0 and self.kept is not None and self.kept.values["number"] == number:
+            self.values = self.kept.arrays["targets"]
+        else:
+            self.values = yield from self.find(number)
+            yield Checkpoint(self.name, {"targets": self.values}, {"number": number})
+        self.number = number

@@ -133,7 +133,8 @@ def main() -> None:
     done = [json.loads(line) for line in LINES.read_text("utf-8").splitlines()] if LINES.exists() else []
     projector = Projector()
     projector.start()
-    with tempfile.TemporaryDirectory() as runs:
+    with tempfile.TemporaryDirectory() as passing:
+        runs = os.environ.get("TOPICSCOPE_BENCH_RUNS", passing)  # a folder that stays keeps vectors and views
         for cell in cells:
             for key in cell.keys():
                 if all(word in (cell.row, cell.data, f"seed{key['seed']}") for word in words) and not _found(done, key):
@@ -236,7 +237,7 @@ def _stage_table(done: list[dict[str, Any]]) -> list[str]:
     cells = [cell for make in TABLES.values() for cell in make() if cell.method in ("clusterbert", "uft", "tsdae")]
     for line in [found for cell in cells for key in cell.keys() if (found := _found(done, key))]:
         told = [
-            f"{stage}: " + " / ".join(f"{figures.get(name, 0):.3f}" for name in STAGE_FIGURES)
+            f"{stage}: " + " / ".join(f"{figures[name]:.3f}" if name in figures else "–" for name in STAGE_FIGURES)
             for stage, figures in line.get("stages", {}).items()
         ]
         lines.append(f"| {line['row']}, {line['data']}, seed {line['seed']} | {'; '.join(told)} |")

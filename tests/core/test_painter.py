@@ -1,5 +1,6 @@
 """The live map: frames lie on one another, the painter draws them beside a run, a moment can be kept as the result."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +125,20 @@ def test_a_run_can_stop_after_its_stage_and_go_on(
     assert worker.queue() == [run.id]
     wait_for(lambda: run.status() == "finished", 240)
     assert not worker.is_stopping_after_stage(run.id)
+    worker.close()
+
+
+def test_a_run_that_has_just_ended_can_be_started_again(
+    corpus: Corpus, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = Painter.finish
+    monkeypatch.setattr(Painter, "finish", lambda painter: (time.sleep(0.5), finish(painter)))  # still putting away
+    worker = Worker(store)
+    run = store.create(make_config(corpus, "tfidf"), corpus)
+    worker.start(run.id)
+    wait_for(lambda: run.status() == "finished", 60)
+    worker.start(run.id)
+    wait_for(lambda: worker.is_idle() and run.status() == "finished", 60)
     worker.close()
 
 
