@@ -133,7 +133,7 @@ class _Pupil:
     def _stage(self, course: Course, length: int, weight: float, before: Guard, state: State, find: Find) -> Work[None]:
         """Train towards targets that ``find`` finds anew every ``length`` steps."""
         method, learner, heads = self.method, self.learner, self.heads
-        guard = Guard(len(self.bench.texts), method.clusters, self.bench.seed, before=before.before)
+        guard = before.follow()
         targets = Targets(course.stage, length, find, state)
 
         def take(step: int) -> bool:

@@ -12,6 +12,7 @@ from core.events import Note, StageStarted
 from core.methods.base import Method, knob
 from core.nn.depth import DEPTHS, settle_depth
 from core.shape import TOKENS_HELD, Shape
+from core.steps.guard import SAMPLE, Guard, stratified
 from core.steps.neighbours import NEAR, joined_views, near_rows
 from core.steps.start import STARTS, start_labels
 from core.work import Work
@@ -25,6 +26,15 @@ if TYPE_CHECKING:  # torch is loaded when it is needed
 
 QUICK, BALANCED, PAPER = "quick look", "balanced", "paper settings"
 AS_PAPERS_DO: dict[str, Any] = {"start": "kmeans", "partition": "kmeans"}
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What is known before training: similar texts of each, the clusters' start, and who watches a sample of them."""
+
+    near: np.ndarray
+    centres: np.ndarray
+    guard: Guard
 
 
 @dataclass(frozen=True)
@@ -63,14 +73,15 @@ class Deep(Method):
         """Return the depth as a number; before it is settled, the whole encoder's."""
         return shape.layers if self.depth in ("auto", "all") else int(self.depth)
 
-    def begin(self, bench: Bench) -> Work[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Encode and compare all texts; return the vectors before training, near texts, and the clusters' start."""
+    def begin(self, bench: Bench) -> Work[Beginning]:
+        """Encode and compare all texts, and find where clusters start."""
         before = yield from bench.encode(self.pooling)
         yield StageStarted("compare", len(bench.texts))
         space = joined_views(before, bench.texts, bench.seed)
         near = yield from near_rows(space, NEAR, bench.seed, stage="compare")
         labels = yield from start_labels(before, bench.texts, self.clusters, bench.seed, self.start, near)
-        return before, near, cluster_means(before, labels, self.clusters)
+        guard = Guard(stratified(labels, SAMPLE, bench.seed), self.clusters)
+        return Beginning(near, cluster_means(before, labels, self.clusters), guard)
 
     def ready(self, bench: Bench, trunk: "Trunk") -> Work["Source"]:
         """Make the texts ready as they are, for a method with fresh noise in every epoch, and say what that costs."""

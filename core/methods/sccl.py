@@ -17,8 +17,7 @@ from core.errors import BadInput
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
 from core.methods.base import knob, partition_knob
-from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK, Deep
-from core.steps.guard import Guard
+from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK, Beginning, Deep
 from core.steps.partition import SMOOTH, UMAP
 from core.steps.train import Course, represent, train
 from core.work import Work
@@ -146,12 +145,12 @@ class Sccl(Deep):
         from core.nn.networks import ScclHeads
         from core.nn.trunk import Trunk
 
-        _, near, centres = yield from self.begin(bench)
+        beginning = yield from self.begin(bench)
         views = yield from self._make_views(bench)
         trunk = Trunk(bench.load().trainable_model(), int(self.depth))
         source = yield from bench.prepare(trunk, [bench.texts, *views], "prepare")
         heads = ScclHeads(
-            centres,
+            beginning.centres,
             weight=self.weight,
             temperature=self.temperature,
             alpha=self.alpha,
@@ -159,7 +158,7 @@ class Sccl(Deep):
             seed=bench.seed,
         )
         learner = self.learner(bench, trunk, heads, source)
-        yield from self._train(learner, heads, near[:, :NEAREST], bench, state)
+        yield from self._train(learner, heads, beginning, bench, state)
         vectors = yield from represent(learner, len(bench.texts), state)
         clustering = yield from self.cluster(bench, vectors, state, start=heads.centres.array())
         return replace(clustering, beside={"q": heads.soft(vectors)})
@@ -182,12 +181,12 @@ class Sccl(Deep):
         return AUGMENTERS[name](bench)
 
     def _train(
-        self, learner: "Learner", heads: "ScclHeads", near: np.ndarray, bench: Bench, state: State
+        self, learner: "Learner", heads: "ScclHeads", beginning: Beginning, bench: Bench, state: State
     ) -> Work[None]:
         from core.nn.training import batch_rows
 
         rows, turn = len(bench.texts), self.steps // 2 if self.objective == "sequential" else 0
-        guard = Guard(rows, self.clusters, bench.seed)
+        guard, near = beginning.guard, beginning.near[:, :NEAREST]
 
         def take(step: int) -> bool:
             objective = self.objective

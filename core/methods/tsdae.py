@@ -124,7 +124,7 @@ class Tsdae(Deep):
         from core.nn.networks import DenoisingHeads
         from core.nn.trunk import Trunk
 
-        _, _, centres = yield from self.begin(bench)
+        beginning = yield from self.begin(bench)
         encoder = bench.load()
         trunk = Trunk(encoder.trainable_model(), int(self.depth))
         source = yield from self.ready(bench, trunk)
@@ -133,7 +133,7 @@ class Tsdae(Deep):
         heads = DenoisingHeads(trunk, self.clusters, used, encoder.folder, bench.seed)
         learner = self.learner(bench, trunk, heads, source)
         noise = Noise(tokens, encoder.tokenizer, self.noise, self.batch, bench.seed)
-        guard = Guard(len(bench.texts), self.clusters, bench.seed)
+        guard = beginning.guard
 
         def take(step: int) -> bool:
             texts, left, _ = noise.batch(step, learner.steps)
@@ -147,7 +147,7 @@ class Tsdae(Deep):
 
         steps = round(self.adapt_epochs * self.steps_per_epoch(len(bench.texts)))
         course = Course(ADAPT, steps, self.every, keeps_best=False)
-        yield from train(learner, guard, course, take, following(guard, centres), state)
+        yield from train(learner, guard, course, take, following(guard, beginning.centres), state)
         return learner, guard, heads, noise
 
 

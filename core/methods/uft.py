@@ -101,15 +101,15 @@ class Uft(Deep):
         from core.nn.noise import Vocabulary
         from core.nn.trunk import Trunk
 
-        _, _, centres = yield from self.begin(bench)
+        beginning = yield from self.begin(bench)
         encoder = bench.load()
         trunk = Trunk(encoder.trainable_model(), int(self.depth))
         source = yield from self.ready(bench, trunk)
         tokens = yield from bench.tokenise(encoder)
         used = tokens_said(tokens, self.softmax)
-        heads = UftHeads(trunk, centres, self.alpha, used, encoder.folder, bench.seed)
+        heads = UftHeads(trunk, beginning.centres, self.alpha, used, encoder.folder, bench.seed)
         learner = self.learner(bench, trunk, heads, source)
-        pupil = _Pupil(self, bench, learner, heads, tokens, Vocabulary.of(encoder.tokenizer))
+        pupil = _Pupil(self, bench, beginning.guard, learner, heads, tokens, Vocabulary.of(encoder.tokenizer))
         yield from pupil.warm_up(state)
         yield from pupil.train(state)
         vectors = yield from represent(learner, len(bench.texts), state)
@@ -131,14 +131,15 @@ class _Pupil:
         self,
         method: Uft,
         bench: Bench,
+        guard: Guard,
         learner: "Learner",
         heads: "UftHeads",
         tokens: Tokens,
         known: "Vocabulary",
     ) -> None:
-        self.method, self.learner, self.heads, self.tokens, self.known = method, learner, heads, tokens, known
+        self.method, self.guard, self.learner, self.heads = method, guard, learner, heads
+        self.tokens, self.known = tokens, known
         self.seed, self.rows = bench.seed, len(bench.texts)
-        self.guard = Guard(self.rows, method.clusters, bench.seed)
         self.targets: Targets | None = None  # none while only the head learns
 
     def warm_up(self, state: State) -> Work[None]:
@@ -169,7 +170,7 @@ class _Pupil:
                 return {"loss": loss, "clustering": clustering}
             return {"loss": loss + method.mlm_weight * mlm, "clustering": clustering, "masked words": mlm}
 
-        guard = Guard(self.rows, method.clusters, self.seed, before=self.guard.before)
+        guard = self.guard.follow()
         course = Course(TRAIN, method.epochs * length, method.every)
         take = lambda step: self._step(step, both)  # noqa: E731 - a name for what is passed on
         yield from train(learner, guard, course, take, lambda _: heads.centres.array(), state, self.targets.ready)

@@ -9,7 +9,7 @@ from core.clustering import cluster_means, normalised, squared_distances
 from core.events import Checkpoint
 from core.steps.evaluate import dunn, silhouette
 
-SAMPLE = 2_000
+SAMPLE = 2_000  # a frame of so many points follows its snapshot within seconds
 _ROUNDS = 3
 _FLAT = 0.005  # a silhouette so low says nothing
 _SICK = 0.5  # below this share of the first order, or of the clusters, training has gone wrong
@@ -34,25 +34,39 @@ class Look:
         return {name: float(value) for name, value in asdict(self).items() if name != "step"}
 
 
+def stratified(labels: np.ndarray, size: int, seed: int) -> np.ndarray:
+    """Return rows, in their order, of which every cluster has its share, and none that exists is left out."""
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    if len(labels) <= size:
+        return np.sort(shuffled)
+    by_cluster = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    spread = by_cluster[((np.arange(size) + 0.5) * (len(labels) / size)).astype(np.int64)]
+    one_each = by_cluster[np.unique(labels[by_cluster], return_index=True)[1]]
+    left_out = one_each[~np.isin(labels[one_each], labels[spread])]
+    return np.sort(np.concatenate([spread, left_out]))
+
+
 class Guard:
     """Watches a fixed sample, whose clusters are a few rounds of k-means from given centres, so that ids stay."""
 
     def __init__(
         self,
-        rows: int,
+        sample: np.ndarray,
         clusters: int,
-        seed: int,
         tolerance: float = 0.005,
         patience: int = 4,
         before: np.ndarray | None = None,
     ) -> None:
-        """Choose the sample; a later stage's guard is told how it lay ``before`` all training."""
+        """Take the rows to look at; a later stage's guard is told how they lay ``before`` all training."""
+        self.sample, self.clusters = sample, clusters
         self.tolerance, self.patience = tolerance, patience
-        self.sample = np.sort(np.random.default_rng(seed).permutation(rows)[:SAMPLE])
-        self.clusters = clusters
         self.looks: list[Look] = []
         self.before = before
         self._labels: np.ndarray | None = None
+
+    def follow(self) -> "Guard":
+        """Return the guard of a later stage, for the same sample."""
+        return Guard(self.sample, self.clusters, self.tolerance, self.patience, self.before)
 
     def look(self, step: int, vectors: np.ndarray, centres: np.ndarray) -> Look:
         """Look at the sample's vectors; the first look of all is the space before training."""

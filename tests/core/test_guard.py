@@ -3,7 +3,7 @@
 import numpy as np
 
 from core.events import Checkpoint
-from core.steps.guard import Guard
+from core.steps.guard import Guard, stratified
 
 CLUSTERS = 8
 
@@ -16,7 +16,7 @@ def blobs(spread: float, seed: int = 0, rows: int = 400) -> tuple[np.ndarray, np
 
 
 def test_a_training_that_makes_clusters_clearer_is_followed_to_its_end() -> None:
-    guard = Guard(400, CLUSTERS, 0)
+    guard = Guard(np.arange(400), CLUSTERS)
     for step, spread in enumerate((0.9, 0.8, 0.6, 0.4)):
         vectors, centres = blobs(spread)
         guard.look(step * 10, vectors[guard.sample], centres)
@@ -29,7 +29,7 @@ def test_a_training_that_makes_clusters_clearer_is_followed_to_its_end() -> None
 
 def test_a_collapse_is_seen_although_the_trained_space_flatters_it() -> None:
     """All texts run into two points: the silhouette there is nearly one, and the guard is not deceived."""
-    guard = Guard(400, CLUSTERS, 0)
+    guard = Guard(np.arange(400), CLUSTERS)
     vectors, centres = blobs(0.6)
     guard.look(0, vectors[guard.sample], centres)
     better, _ = blobs(0.5)
@@ -45,19 +45,19 @@ def test_a_collapse_is_seen_although_the_trained_space_flatters_it() -> None:
 
 
 def test_one_point_is_no_division_by_zero() -> None:
-    guard = Guard(50, 3, 0)
+    guard = Guard(np.arange(50), 3)
     guard.look(0, np.random.default_rng(0).normal(size=(50, 4)), np.eye(3, 4))
     seen = guard.look(10, np.ones((50, 4)), np.eye(3, 4))
     assert seen.clusters == 1 and seen.entropy == 0 and guard.verdict == "collapsed"
 
 
 def test_it_stops_when_nothing_changes_or_nothing_improves() -> None:
-    settled = Guard(400, CLUSTERS, 0)
+    settled = Guard(np.arange(400), CLUSTERS)
     vectors, centres = blobs(0.4)
     for step in range(3):
         settled.look(step, vectors[settled.sample], centres)
     assert settled.verdict == "settled"
-    stalled = Guard(400, CLUSTERS, 0, tolerance=-1, patience=2)
+    stalled = Guard(np.arange(400), CLUSTERS, tolerance=-1, patience=2)
     for step, spread in enumerate((0.5, 0.6, 0.7)):
         vectors, _ = blobs(spread, seed=step)
         stalled.look(step, vectors[stalled.sample], centres)
@@ -65,7 +65,7 @@ def test_it_stops_when_nothing_changes_or_nothing_improves() -> None:
 
 
 def test_it_goes_on_from_a_checkpoint_as_if_it_had_never_stopped() -> None:
-    straight, resumed = Guard(400, CLUSTERS, 0), Guard(400, CLUSTERS, 0)
+    straight, resumed = Guard(np.arange(400), CLUSTERS), Guard(np.arange(400), CLUSTERS)
     for step, spread in enumerate((0.9, 0.7)):
         vectors, centres = blobs(spread)
         straight.look(step, vectors[straight.sample], centres)
@@ -76,6 +76,16 @@ def test_it_goes_on_from_a_checkpoint_as_if_it_had_never_stopped() -> None:
 
 def test_distances_by_hand() -> None:
     """Two clusters on a circle, each of two equal points: nothing within, the chord between."""
-    guard = Guard(4, 2, 0)
+    guard = Guard(np.arange(4), 2)
     seen = guard.look(0, np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]]), np.eye(2))
     assert seen.intra == 0 and abs(seen.inter - np.sqrt(2)) < 1e-6 and seen.entropy == 1
+
+
+def test_a_sample_has_every_cluster_in_its_share() -> None:
+    labels = np.repeat(np.arange(4), [9_000, 900, 99, 1])
+    sample = stratified(labels, 500, seed=3)
+    counts = np.bincount(labels[sample])
+    assert (np.diff(sample) > 0).all() and abs(counts[0] - 450) <= 1 and abs(counts[1] - 45) <= 1
+    assert abs(counts[2] - 5) <= 1 and counts[3] == 1  # too small for a share, and still there
+    assert (stratified(labels, 500, seed=3) == sample).all() and not np.isin(stratified(labels, 500, 4), sample).all()
+    assert (stratified(labels[:40], 500, seed=3) == np.arange(40)).all()
