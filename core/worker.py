@@ -1,11 +1,13 @@
 """Running runs: ``drive`` pulls one to its end, the Worker does so in a background thread, one after another."""
 
 import atexit
+import ctypes
+import gc
 import threading
 import traceback
 from collections import deque
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 
 from filelock import FileLock
@@ -62,6 +64,13 @@ def _limit_threads(config: RunConfig) -> threadpool_limits:
 
         torch.set_num_threads(config.threads)
     return threadpool_limits(config.threads)
+
+
+def _give_memory_back() -> None:
+    """Hand what a training has freed back to the system; glibc would keep it for a next one that may never come."""
+    gc.collect()
+    with suppress(AttributeError, OSError):  # other systems have no such call and do it on their own
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Worker:
@@ -198,3 +207,4 @@ class Worker:
                     self._stop.discard(name)
                     self._stop_after_stage.discard(name)
                 lock.release()
+                _give_memory_back()

@@ -7,7 +7,6 @@ import streamlit as st
 from core.corpus import Corpus
 from core.encoder import EMBEDDED
 from core.errors import BadInput
-from core.methods import METHODS
 from core.methods.base import Method
 from core.pipeline import prepare
 from core.runs.config import HIGHEST_SEED, TOKEN_LIMIT, resolve
@@ -15,6 +14,7 @@ from core.runs.store import Run
 from pages.parts.estimate import draw_estimate
 from pages.parts.knobs import draw_knobs
 from pages.parts.live import draw_training
+from pages.parts.methods import choose_method
 from pages.parts.progress import LIVE, draw_notes, draw_road, spoken_time, watch
 from pages.parts.services import (
     STATUS_ICONS,
@@ -119,17 +119,7 @@ def _draw_form(corpus: Corpus, folded: bool) -> None:
     box = st.expander("A new run", icon=":material/add:", expanded=not folded, on_change="rerun", key=f"new-run-{kind}")
     with box:
         st.caption(f"{len(corpus.used):,} texts of {plain(st.session_state['file'])}, column {plain(corpus.text)}.")
-        name = st.segmented_control(
-            "Method",
-            list(METHODS),
-            default=next(iter(METHODS)),
-            required=True,
-            key="method",
-            persist_state="session",
-            format_func=lambda key: METHODS[key].title,
-        )
-        method = METHODS[name or next(iter(METHODS))]
-        st.caption(_advice(method))
+        method = choose_method()
         values = draw_knobs(method)
         encoder, token_limit = EMBEDDED, TOKEN_LIMIT
         left, middle, right = st.columns(3)
@@ -164,12 +154,6 @@ def _draw_form(corpus: Corpus, folded: bool) -> None:
             _create(corpus, method, values, settings)
         if box.open:  # nothing is measured for a form that nobody looks at
             draw_estimate(corpus, method, values, settings)
-
-
-def _advice(method: type[Method]) -> str:
-    """Return what the method does and when to choose it: its docstring up to the relations."""
-    paragraphs = (method.__doc__ or "").split("\n\n")[:2]
-    return " ".join(" ".join(paragraphs).split())
 
 
 def _create(corpus: Corpus, method: type[Method], values: dict[str, Any], settings: dict[str, Any]) -> None:

@@ -87,6 +87,7 @@ class Story:
     message: str = ""
     traceback: str = ""
     stage_began: float = 0.0
+    pace_from: tuple[float, int] | None = None  # the stage's first progress: a resumed one does not begin at nothing
 
     def add(self, record: Record) -> None:
         """Take one more record into account."""
@@ -101,8 +102,10 @@ class Story:
                 self._close_stage(moment)
                 self.phase, self.stage = "running", record["stage"]
                 self.done, self.total, self.stage_began = 0, record["total"], moment
+                self.pace_from = None
             case "Progress":
                 self.done, self.total = record["done"], record["total"]
+                self.pace_from = self.pace_from or (moment, self.done)
             case "Measured":
                 self.measured.setdefault((record["stage"], record["step"]), {}).update(record["values"])
             case "Snapshot":
@@ -115,13 +118,21 @@ class Story:
                 if self.phase == "finished":
                     self.stage = None
 
-    def seconds_left(self, now: float) -> float | None:
-        """Guess the time left: by its own pace for the current stage, as planned for those to come."""
+    def seconds_left_here(self, now: float) -> float | None:
+        """Guess the time left in the current stage, by its own pace once there is one."""
         if self.phase != "running" or self.stage is None:
             return None
-        spent = now - self.stage_began
-        planned = self.road.get(self.stage, 1.0)
-        here = spent * (self.total - self.done) / self.done if self.done else max(planned - spent, 1.0)
+        began, first = self.pace_from or (self.stage_began, 0)
+        if self.done > first:
+            return (now - began) * (self.total - self.done) / (self.done - first)
+        planned = self.road.get(self.stage, 1.0) * (1 - self.done / max(self.total, 1))
+        return max(planned - (now - self.stage_began), 1.0)
+
+    def seconds_left(self, now: float) -> float | None:
+        """Guess the time left in all: that of the current stage, and as planned for those to come."""
+        here = self.seconds_left_here(now)
+        if here is None:
+            return None
         names = list(self.road)
         later = names[names.index(self.stage) + 1 :] if self.stage in names else []
         return here + sum(self.road[name] for name in later)

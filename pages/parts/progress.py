@@ -32,12 +32,14 @@ def _draw(run: Run, status: str) -> None:
         ahead = worker().ahead_of(name)
         st.info(f"Waiting for {ahead} run{'s' if ahead != 1 else ''} to end.", icon=":material/hourglass_empty:")
     else:
-        left = story.seconds_left(time.time())
+        here, left = story.seconds_left_here(time.time()), story.seconds_left(time.time())
         share = story.done / max(story.total, 1)
         text = (story.stage or "starting").capitalize() + (
             f": {story.done:,} of {story.total:,}" if story.total > 1 else ""
         )
-        st.progress(min(share, 1.0), text + (f" · {spoken_time(left)} left in all" if left is not None else ""))
+        if here is not None and left is not None:
+            text += f" · {spoken_time(here)} left here, {spoken_time(left)} in all"
+        st.progress(min(share, 1.0), text)
     _draw_steering(run, status)
     draw_training(run, live=True)
     draw_notes(run)
@@ -76,26 +78,21 @@ def draw_road(run: Run) -> None:
     story = run.story()
     road = list(story.road) or [*find_method(run.config.method).stages, "map", "describe"]
     reached = road.index(story.stage) if story.stage in road else len(road) if story.phase == "finished" else -1
-    with st.container(horizontal=True, gap="small"):  # wraps where the window is narrow or the road is long
-        for position, stage in enumerate(road):
-            with st.container(border=True, width=150, gap="xxsmall"):
-                _draw_stage(stage, position, reached, run)
+    # Badges in one paragraph wrap where the window is narrow, and leave the room to the map.
+    st.markdown(" ".join(_stage_badge(stage, position, reached, run) for position, stage in enumerate(road)))
 
 
-def _draw_stage(stage: str, position: int, reached: int, run: Run) -> None:
-    seconds = run.story().seconds
+def _stage_badge(stage: str, position: int, reached: int, run: Run) -> str:
+    name, story = stage.capitalize(), run.story()
     if position < reached:
-        st.markdown(f":material/check_circle: **{stage.capitalize()}**")
-        st.caption(spoken_time(seconds.get(stage, 0.0)))
-    elif position == reached:
-        live = run.story().phase == "running"
-        icon = "autorenew" if live else "pause_circle"
-        st.markdown(f":primary[:material/{icon}: **{stage.capitalize()}**]")
-        st.caption("at work" if live else "reached")
-    else:
-        st.markdown(f":gray[:material/radio_button_unchecked: {stage.capitalize()}]")
-        planned = run.story().road.get(stage)
-        st.caption(f"about {spoken_time(max(planned, 1))}" if planned else "to come")
+        spent = f" · {spoken_time(story.seconds[stage])}" if stage in story.seconds else ""
+        return f":green-badge[:material/check_circle: {name}{spent}]"
+    if position == reached:
+        live = story.phase == "running"
+        icon, told = ("autorenew", "at work") if live else ("pause_circle", "reached")
+        return f":primary-badge[:material/{icon}: **{name} · {told}**]"
+    planned = story.road.get(stage)
+    return f":gray-badge[{name}{f' · about {spoken_time(max(planned, 1))}' if planned else ''}]"
 
 
 def spoken_time(seconds: float) -> str:

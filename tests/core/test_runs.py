@@ -88,6 +88,9 @@ def test_time_left_is_by_pace_here_and_by_plan_later() -> None:
     assert story.seconds_left(110.0) == pytest.approx(20 + 7)
     story.done = 0
     assert story.seconds_left(110.0) == pytest.approx(40 + 7)
+    resumed = Story(phase="running", stage="a", done=4, total=6, pace_from=(100.0, 2), road={"a": 50.0})
+    assert resumed.seconds_left_here(110.0) == pytest.approx(10), "what was done before is not this pace"
+    assert Story().seconds_left_here(1.0) is None
 
 
 def test_progress_is_thinned_but_its_end_is_kept(run: Run) -> None:

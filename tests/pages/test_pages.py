@@ -205,7 +205,7 @@ def test_starting_a_run_walks_to_the_end_and_a_refusal_starts_nothing(store: Sto
 
     tab = bring(open_page("corpus"), obvious_table(6))
     tab.switch_page("pages/train.py").run()
-    tab.segmented_control(key="method").set_value("tfidf").run()
+    tab.button(key="choose-tfidf").click().run()
     tab.number_input(key="knob-tfidf-clusters").set_value(500).run()
     next(button for button in tab.button if button.label == "Start").click().run()
     assert "18 different texts and 500 clusters" in tab.error[0].value and not store.runs()
@@ -223,7 +223,7 @@ def test_before_a_run_is_started_its_time_and_memory_are_told(projector: Project
     tab.switch_page("pages/train.py").run()
     told = words_on(tab)
     assert "**About" in told and "GB of memory" in told and "Measured on this machine" in told
-    tab.segmented_control(key="method").set_value("sccl").run()
+    tab.button(key="choose-sccl").click().run()
     told = words_on(tab)
     assert "train" in told and "layers learn" in told
     next(field for field in tab.number_input if field.label == "Clusters").set_value(2_000).run()
@@ -275,7 +275,7 @@ def test_a_training_at_work_shows_its_newest_picture(corpus: Corpus, store: Stor
 def test_a_preset_turns_the_knobs(corpus: Corpus) -> None:
     tab = bring(open_page("corpus"), corpus.table)
     tab.switch_page("pages/train.py").run()
-    next(control for control in tab.segmented_control if control.label == "Method").select("sccl").run()
+    tab.button(key="choose-sccl").click().run()
     next(control for control in tab.segmented_control if control.label == "Preset").select("quick look").run()
     words_on(tab)
     values = {box.label: box.value for box in (*tab.number_input, *tab.selectbox)}

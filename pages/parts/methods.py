@@ -1,0 +1,37 @@
+"""The cards from which a method is chosen: what each does, and when to choose it."""
+
+import streamlit as st
+
+from core.methods import METHODS
+from core.methods.base import Method
+
+_CHOSEN = "method"
+
+
+def choose_method() -> type[Method]:
+    """Draw a card for every method and return the one that is chosen, at first the first."""
+    chosen = st.session_state.setdefault(_CHOSEN, next(iter(METHODS)))
+    with st.container(horizontal=True, gap="small"):  # wraps where the window is narrow
+        for name, method in METHODS.items():
+            with st.container(border=True, width=248, height="stretch", gap="xsmall"):
+                st.button(
+                    method.title,
+                    key=f"choose-{name}",
+                    type="primary" if name == chosen else "secondary",
+                    icon=":material/check:" if name == chosen else None,
+                    width="stretch",
+                    on_click=_choose,
+                    args=(name,),
+                )
+                st.caption(advice(method))
+    return METHODS[chosen]
+
+
+def advice(method: type[Method]) -> str:
+    """Return what the method does and when to choose it: its docstring up to the relations."""
+    paragraphs = (method.__doc__ or "").split("\n\n")[:2]
+    return " ".join(" ".join(paragraphs).split())
+
+
+def _choose(name: str) -> None:
+    st.session_state[_CHOSEN] = name

@@ -1,0 +1,153 @@
+"""Every state of a run against every action of the worker, and what many runs leave behind: nothing."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.corpus import Corpus
+from core.errors import BadInput
+from core.events import Ended, Planned, StageStarted
+from core.methods.bow import Bow
+from core.runs.store import Run, Store
+from core.worker import Worker
+from tests.conftest import make_config
+from tests.core.test_worker import slowly, wait_for
+
+REFUSED = "refused"
+GOES_ON = "at work or waiting"
+# What becomes of a run in each state by each action; the run at work is held in its stage meanwhile.
+# A start of one that is about to stop waits until it has.
+TABLE = {
+    "new": {"start": GOES_ON, "stop": "interrupted", "stop after stage": "interrupted", "close": "interrupted"},
+    "queued": {"start": REFUSED, "stop": "stopped", "stop after stage": "queued", "close": "stopped"},
+    "running": {"start": REFUSED, "stop": "stopped", "stop after stage": "running", "close": "stopped"},
+    "stopping": {"start": GOES_ON, "stop": "stopped", "stop after stage": "stopped", "close": "stopped"},
+    "finished": {"start": GOES_ON, "stop": "finished", "stop after stage": "finished", "close": "finished"},
+    "stopped": {"start": GOES_ON, "stop": "stopped", "stop after stage": "stopped", "close": "stopped"},
+    "failed": {"start": GOES_ON, "stop": "failed", "stop after stage": "failed", "close": "failed"},
+    "interrupted": {"start": GOES_ON, "stop": "interrupted", "stop after stage": "interrupted", "close": "interrupted"},
+}
+ACTIONS = {
+    "start": Worker.start,
+    "stop": Worker.stop,
+    "stop after stage": Worker.stop_after_stage,
+    "close": lambda worker, _: worker.close(),
+}
+
+
+@pytest.fixture
+def worker(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    """Return a worker whose runs stay in their stage until it is closed, and that is soon sure that a run is taken."""
+    slowly(monkeypatch)
+    monkeypatch.setattr(Run.claim, "__defaults__", (2.0,))
+    worker = Worker(store)
+    yield worker
+    worker.close()
+
+
+def brought_to(state: str, worker: Worker, corpus: Corpus) -> Run:
+    """Return a run in the given state."""
+    first, run = (worker.store.create(make_config(corpus, "bow"), corpus) for _ in range(2))
+    if state == "queued":
+        worker.start(first.id)
+    if state in ("queued", "running", "stopping"):
+        worker.start(run.id)
+        wait_for(lambda: run.status() == ("queued" if state == "queued" else "running"))
+    if state == "stopping":
+        worker._stop.add(run.id)  # as a stop does; it comes about as soon as the run looks
+    if state in ("finished", "stopped", "failed", "interrupted"):
+        events = [Planned((("count words", 1.0),)), StageStarted("count words")]
+        for event in events if state == "interrupted" else [*events, Ended(state)]:
+            run.record(event)
+    return run
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("state", TABLE)
+def test_every_action_in_every_state(state: str, action: str, worker: Worker, corpus: Corpus) -> None:
+    run, wanted = brought_to(state, worker, corpus), TABLE[state][action]
+    if wanted == REFUSED:
+        with pytest.raises(BadInput, match=r"already being worked on"):
+            ACTIONS[action](worker, run.id)
+        assert run.status() in ("queued", "running", "stopped")
+        return
+    ACTIONS[action](worker, run.id)
+    if wanted == GOES_ON:
+        wait_for(lambda: run.status() == "running")
+        assert worker.owns(run.id) and worker.queue() == [run.id]
+    else:
+        wait_for(lambda: run.status() == wanted)
+    wait_for(lambda: state != "stopping" or action == "start" or not worker.queue())
+    assert worker.is_stopping_after_stage(run.id) == (state == "running" and action == "stop after stage")
+    if action == "close":
+        with pytest.raises(BadInput, match="shutting down"):
+            worker.start(run.id)
+        assert not run.is_claimed()
+
+
+def test_a_stop_after_the_stage_comes_when_the_next_begins(
+    store: Store, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, worker = slowly(monkeypatch), Worker(store)
+    run = store.create(make_config(corpus, "bow"), corpus)
+    worker.start(run.id)
+    wait_for(lambda: run.story().stage == Bow.stages[0])
+    worker.stop_after_stage(run.id)
+    go.set()
+    wait_for(lambda: run.status() == "stopped")
+    worker.close()
+
+
+MANY = """
+import gc, sys, threading, time
+from pathlib import Path
+import psutil, torch
+torch.set_num_threads(1)
+from core.corpus import Corpus
+from core.runs.store import Store
+from core.worker import Worker
+from tests.conftest import make_config, obvious_table
+
+def counted():
+    gc.collect()
+    me = psutil.Process()
+    return me.memory_full_info().uss, me.num_fds(), me.num_threads(), len(me.children(recursive=True))
+
+def queued_and_cancelled(number):
+    worker, runs = Worker(store), []
+    for _ in range(number):
+        runs.append(store.create(make_config(corpus, "sccl", steps=500, every=2, depth="1"), corpus))
+        worker.start(runs[-1].id)
+    for place, run in enumerate(runs):
+        while place % 3 == 0 and not run.snapshots():  # some are caught in training, with pictures; some never begin
+            time.sleep(0.01)
+        worker.stop(run.id)
+    while any(run.status() != "stopped" for run in runs):
+        time.sleep(0.01)
+    worker.close()
+
+store, corpus = Store(Path(sys.argv[1])), Corpus(obvious_table(), "text", "group")
+queued_and_cancelled(1)
+one = counted()
+queued_and_cancelled(10)
+ten = counted()
+print(*one)
+print(*ten)
+"""
+
+
+def test_ten_runs_queued_and_cancelled_leave_nothing_behind(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", MANY, str(tmp_path)], cwd=root, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    one, ten = (list(map(int, line.split())) for line in done.stdout.splitlines())
+    assert ten[1:] == one[1:], "open files, threads and children are as many as after one run"
+    assert ten[0] - one[0] < 50 << 20, f"{(ten[0] - one[0]) / 2**20:.0f} MB more"
+    assert not list(tmp_path.rglob("*.part")) and len(Store(tmp_path).runs()) == 11
+    assert not [child for child in psutil.Process().children() if "core.steps.project" in " ".join(child.cmdline())]
