@@ -68,9 +68,13 @@ class BackTranslation(Augmenter):
 
 
 def pair_by_bleu(text: str, candidates: Sequence[str], closeness: str) -> tuple[int, int]:
-    """Return the places of the two candidates with the lowest, middle or highest BLEU to the text."""
+    """Return the places of two candidates, by lowest, middle or highest BLEU to the text, that differ if any do."""
     from sacrebleu.metrics import BLEU
 
+    different = [place for place, candidate in enumerate(candidates) if candidate not in candidates[:place]]
+    if 1 < len(different) < len(candidates):  # two equal views would teach nothing
+        first, second = pair_by_bleu(text, [candidates[place] for place in different], closeness)
+        return different[first], different[second]
     score = BLEU(effective_order=True)  # a text shorter than four words has no 4-grams
     scores = [score.sentence_score(candidate, [text]).score for candidate in candidates]
     order = np.argsort(scores, kind="stable")

@@ -42,7 +42,7 @@ class ClusterBert(Tsdae):
     """
 
     name = "clusterbert"
-    title = "Clusters through noise (ClusterBERT)"
+    title = "Noisy clusters (ClusterBERT)"
     stages = ("encode", "compare", "prepare", ADAPT, FORM, HARDEN, "represent", "cluster")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"adapt_epochs": 0.0, "form_epochs": 1, "harden_epochs": 1, "depth": "1"},

@@ -46,14 +46,13 @@ def tokens_said(tokens: Tokens, softmax: str) -> np.ndarray | None:
 class Tsdae(Deep):
     """Teaches the language model the wording of your texts: from a few words of each it learns to say all of them.
 
-    Choose it when your texts speak a language of their own that a general model has not read, and see what that alone
-    brings.
+    Choose it for texts unlike any that a general model has read, to see what their wording alone brings.
 
     Relations: embed is this without learning; clusterbert goes on from here and lets clusters form.
     """
 
     name = "tsdae"
-    title = "Domain adaptation (TSDAE) + k-means"
+    title = "Domain adaptation (TSDAE)"
     stages: ClassVar[tuple[str, ...]] = ("encode", "compare", "prepare", ADAPT, "represent", "cluster")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"depth": "1"},

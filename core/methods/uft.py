@@ -35,15 +35,14 @@ WARM, TRAIN = "warm up", "train"
 class Uft(Deep):
     """Teaches the language model your texts by filling masked words, while every text moves towards its cluster.
 
-    Choose it for texts that are short and many, where clusters are roughly right from the start and should become
-    clearer without losing the language.
+    Choose it when clusters are roughly right from the start and should become clearer.
 
     Relations: with mlm=false it is deep embedded clustering of an encoder; tsdae and clusterbert delete words where
     this masks them; sccl keeps texts apart where this keeps their words.
     """
 
     name = "uft"
-    title = "Masked words and clusters (UFT)"
+    title = "Masked words (UFT)"
     stages = ("encode", "compare", "prepare", WARM, TRAIN, "represent", "cluster")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"epochs": 1, "depth": "1"},

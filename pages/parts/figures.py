@@ -33,6 +33,7 @@ COLOURS = (
 )
 OTHER = "#9aa7a8"
 MOST_CATEGORIES = 20
+_GLIDE = (0.1, 0.35, 0.65, 0.9)  # of the way between two frames: slowly away, slowly there
 
 
 def map_figure(points: np.ndarray, rows: np.ndarray, colour: "Colouring") -> go.Figure:
@@ -191,16 +192,26 @@ def curves_figure(
 
 
 def replay_figure(points: Sequence[np.ndarray], shades: Sequence[np.ndarray], titles: Sequence[str]) -> go.Figure:
-    """Draw frames that play one after another, with a slider to go back; one figure, one set of points."""
+    """Draw frames that play one after another, with a slider to go back; one figure, one set of points.
+
+    Between two frames points move on straight lines; WebGL has no transitions of its own, so they are frames too.
+    """
 
     def drawn(at: int) -> go.Scattergl:
         marker = {"size": 6, "color": shades[at], "opacity": 0.8}
         return go.Scattergl(x=points[at][:, 0], y=points[at][:, 1], mode="markers", marker=marker, hoverinfo="skip")
 
+    def between(at: int, share: float) -> go.Frame:
+        x, y = ((1 - share) * points[at] + share * points[at + 1]).astype(np.float32).T
+        return go.Frame(data=[go.Scattergl(x=x, y=y)], name=f"{at} and {share}")  # colours stay as they were
+
     last = len(points) - 1
-    frames = [go.Frame(data=[drawn(at)], name=str(at)) for at in range(len(points))]
+    frames = []
+    for at in range(len(points)):
+        frames.append(go.Frame(data=[drawn(at)], name=str(at)))
+        frames += [between(at, share) for share in _GLIDE if at < last]
     figure = go.Figure(data=[drawn(last)], frames=frames)
-    pace = {"frame": {"duration": 700, "redraw": True}, "transition": {"duration": 0}, "mode": "immediate"}
+    pace = {"frame": {"duration": 130, "redraw": True}, "transition": {"duration": 0}, "mode": "immediate"}
     at_once = {"frame": {"duration": 0, "redraw": True}, "mode": "immediate"}
     play = {"label": "▶ Play", "method": "animate", "args": [None, pace | {"fromcurrent": False}]}
     pause = {"label": "❚❚", "method": "animate", "args": [[None], at_once]}

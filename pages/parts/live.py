@@ -57,6 +57,7 @@ def _draw_map(run: Run, live: bool) -> None:
         figure = map_figure(last.points, last.rows, colouring)
         figure.update_layout(height=480, showlegend=False)
         st.plotly_chart(figure, width="stretch", key="live-map", config={"displayModeBar": False})
+        st.caption("Each dot is a text, its colour the cluster it is in now. Like texts draw together as it learns.")
     else:
         figure = replay_figure([frame.points for frame in shown], shades, [_title(frame) for frame in shown])
         st.plotly_chart(figure, width="stretch", key=f"replay-{layout}-{colour}", config={"displayModeBar": False})
@@ -115,6 +116,7 @@ def _draw_curves(run: Run) -> None:
     st.plotly_chart(
         curves_figure(measured, _QUALITY), width="stretch", key="live-quality", config={"displayModeBar": False}
     )
+    st.caption("The silhouette rises as clusters become clear; the share of labels that change falls as they settle.")
 
 
 _NO_TERMS = {*_QUALITY, "clusters", "before", "intra", "inter", "dunn"}

@@ -13,7 +13,7 @@ def choose_method() -> type[Method]:
     chosen = st.session_state.setdefault(_CHOSEN, next(iter(METHODS)))
     with st.container(horizontal=True, gap="small"):  # wraps where the window is narrow
         for name, method in METHODS.items():
-            with st.container(border=True, width=248, height="stretch", gap="xsmall"):
+            with st.container(width=256, gap="xsmall"):
                 st.button(
                     method.title,
                     key=f"choose-{name}",

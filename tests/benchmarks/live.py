@@ -1,6 +1,7 @@
-"""What pictures cost a training: speed with and without them, and how soon a frame follows its snapshot.
+"""What watching costs a training: pictures, how soon a frame follows its snapshot, and five tabs in a browser.
 
-``python -m tests.benchmarks.live`` trains on StackOverflow titles with and without a painter, in turns, in one process.
+``python -m tests.benchmarks.live`` trains on StackOverflow titles with and without a painter, in turns, in one process;
+then a server trains them with and without five tabs open on the run, which need a core of their own to be drawn.
 """
 
 import os
@@ -13,11 +14,13 @@ import numpy as np
 from core.corpus import Corpus
 from core.methods import find_method
 from core.painter import Painter
-from core.runs.config import resolve
+from core.runs.config import RunConfig, resolve
 from core.runs.store import Run, Store
 from core.steps.projector import Projector
 from core.table import read_table
 from core.worker import drive
+from tests.browser.chromium import ARGUMENTS, find_chromium
+from tests.browser.conftest import start_server
 
 KNOBS = {"clusters": 20, "steps": 60, "every": 15, "depth": "2"}
 TEXTS, ROUNDS = 6_000, 2
@@ -47,19 +50,26 @@ def main() -> None:
                     frames = run.frames()
                     moved += [frames.moved(*name, "umap") for name in frames.names("umap")[1:]]
         projector.close()
+        watched = {tabs: [in_server(store, corpus, tabs) for _ in range(ROUNDS)] for tabs in (0, 5)}
     bare, drawn = np.mean(spent[False]), np.mean(spent[True])
     print(f"training without pictures {bare:.1f} s, with them {drawn:.1f} s: {drawn / bare - 1:+.1%}, {ROUNDS} rounds")
     print(
         f"a UMAP frame of 2,000 points follows its snapshot after {np.median(delays):.1f} s, at most {max(delays):.1f}"
     )
+    alone, beside = np.mean(watched[0]), np.mean(watched[5])
+    print(f"in a server: nobody watches {alone:.1f} s, five tabs {beside:.1f} s: {beside / alone - 1:+.1%}")
     print(f"points that stay in their cluster move by {np.mean(moved):.1%} of the map from frame to frame")
+
+
+def configured(corpus: Corpus) -> RunConfig:
+    """Return what is run every time."""
+    method = find_method("sccl").from_knobs(KNOBS)
+    return resolve(corpus, method, file="stackoverflow.csv", file_sha256="", reading={}, seed=0)
 
 
 def trained(store: Store, corpus: Corpus, projector: Projector, painted: bool) -> Run:
     """Run once, with a painter beside it or without."""
-    method = find_method("sccl").from_knobs(KNOBS)
-    config = resolve(corpus, method, file="stackoverflow.csv", file_sha256="", reading={}, seed=0)
-    run = store.create(config, corpus)
+    run = store.create(configured(corpus), corpus)
     painter = Painter(store.open(run.id), projector) if painted else None
     if drive(run, projector, lambda: False) != "finished":
         sys.exit(run.story().message)
@@ -67,6 +77,33 @@ def trained(store: Store, corpus: Corpus, projector: Projector, painted: bool) -
         painter.finish()
         painter.wait()
     return run
+
+
+def in_server(store: Store, corpus: Corpus, tabs: int) -> float:
+    """Begin a run in a real server, let tabs watch it in a real browser, and return the seconds its training took."""
+    from playwright.sync_api import sync_playwright
+
+    run = store.create(configured(corpus), corpus)
+    server = start_server(store.folder)
+    try:
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
+            first = browser.new_page()
+            first.goto(f"{server.url}/train?run={run.id}")
+            first.get_by_role("button", name="Begin").first.click(timeout=120_000)
+            first.wait_for_timeout(2_000)
+            first.goto("about:blank")
+            for _ in range(tabs):
+                browser.new_page().goto(f"{server.url}/train?run={run.id}")
+            while run.status() in ("new", "queued", "running"):
+                first.wait_for_timeout(500)
+            browser.close()
+    finally:
+        server.process.terminate()
+        server.process.wait(60)
+    if run.status() != "finished":
+        sys.exit(run.story().message)
+    return run.story().seconds["train"]
 
 
 def frame_delays(run: Run) -> list[float]:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from filelock import FileLock
@@ -280,3 +281,23 @@ def test_a_preset_turns_the_knobs(corpus: Corpus) -> None:
     words_on(tab)
     values = {box.label: box.value for box in (*tab.number_input, *tab.selectbox)}
     assert values["Steps"] == 40 and values["Depth"] == "1" and values["Clusters"] == 12
+
+
+def test_a_page_answers_and_asks_for_pictures_while_a_large_projection_is_under_way(
+    corpus: Corpus, store: Store, projector: Projector
+) -> None:
+    run = deep_run(store, corpus, projector)
+    shared = services.worker().projector
+    large = shared.project(np.random.default_rng(0).normal(size=(20_000, 50)), layout="tsne", dims=2, seed=0)
+    next(large)
+    child = shared._child
+    assert child is not None
+    words = words_on(open_page("train", run.id))
+    painter = services.worker()._painter
+    assert "The first picture is being drawn." in words and painter is not None and painter.is_at_work()
+    next(large)
+    assert not run.frames().names("umap"), "it waits its turn, the page does not"
+    large.close()
+    assert child.poll() is not None, "cancelling kills what is under way"
+    painter.wait()
+    assert not run.frames().missing(), "and whoever waited has a new child to ask"
