@@ -102,3 +102,13 @@ def cluster_means(vectors: np.ndarray, labels: np.ndarray, clusters: int) -> np.
     """Return the mean vector of every cluster; an empty one gets the mean of all."""
     places = [np.flatnonzero(labels == cluster) for cluster in range(clusters)]
     return np.stack([vectors[rows].mean(0) if len(rows) else vectors.mean(0) for rows in places])
+
+
+def matched_numbers(old: np.ndarray, new: np.ndarray, clusters: int) -> np.ndarray:
+    """Return, for each cluster of a new labelling, the number of the old one it overlaps most, one to one."""
+    from scipy.optimize import linear_sum_assignment
+
+    overlap = np.zeros((clusters, clusters), np.int64)
+    inside = (new >= 0) & (old >= 0)
+    np.add.at(overlap, (new[inside], old[inside]), 1)
+    return np.asarray(linear_sum_assignment(-overlap)[1])

@@ -9,6 +9,7 @@ from core.events import Measured, Planned, Progress, Snapshot, StageStarted
 from core.forecast import Forecast, Stage, rough_forecast
 from core.methods.base import Method
 from core.runs.config import MAP_SAMPLE, RunConfig
+from core.runs.frames import ENDED
 from core.runs.store import Run
 from core.steps.describe import describe
 from core.steps.draw import draw_map
@@ -32,7 +33,7 @@ def execute(run: Run, projector: Projector) -> Work[None]:
     run.save_clustering(clustering)
     if taken := run.snapshots():  # the last frame of the live map: how it ended
         rows = run.snapshot(*taken[0]).rows
-        yield Snapshot("cluster", 0, rows, clustering.vectors[rows], clustering.labels[rows])
+        yield Snapshot(ENDED, 0, rows, clustering.vectors[rows], clustering.labels[rows])
 
     sample, layouts = yield from draw_map(clustering.vectors, config.map_sample, config.seed, projector)
     run.save_map(sample, layouts)

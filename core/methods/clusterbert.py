@@ -5,11 +5,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import confusion_matrix
 
 from core.bench import Bench
-from core.clustering import Clustering, cluster_means
+from core.clustering import Clustering, cluster_means, matched_numbers
 from core.events import AFRESH, State
 from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK
@@ -113,7 +111,8 @@ class _Pupil:
             if number:
                 clean = yield from all_vectors(self.learner, len(texts))
                 found = yield from start_labels(clean, texts, method.clusters, seed, method.start)
-                found = matched(self.heads.soft(clean).argmax(1), found, method.clusters)
+                # The head need not learn again which number is whose.
+                found = matched_numbers(self.heads.soft(clean).argmax(1), found, method.clusters)[found]
             return np.eye(method.clusters, dtype=np.float32)[found]
 
         course = Course(FORM, method.rounds * length, method.every)
@@ -156,12 +155,3 @@ class _Pupil:
             return cluster_means(vectors, heads.soft(vectors).argmax(1), method.clusters)
 
         yield from train(learner, guard, course, take, centres, state, targets.ready)
-
-
-def matched(old: np.ndarray, new: np.ndarray, clusters: int) -> np.ndarray:
-    """Give new clusters the numbers of the old ones they overlap most, so that the head need not learn them again."""
-    overlap = confusion_matrix(new, old, labels=np.arange(clusters))
-    rows, columns = linear_sum_assignment(-overlap)
-    number = np.empty(clusters, np.int64)
-    number[rows] = columns
-    return number[new]

@@ -1,13 +1,17 @@
 """The frames of a run's live map, one file each: kept with the run, there again when it is opened later."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from core.clustering import matched_numbers
 from core.files import save_tensors, slug
 from core.steps.frames import displacement
 from core.steps.project import LAYOUTS
+
+ENDED = "cluster"  # the stage of the last frame
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,16 @@ class Frame:
     rows: np.ndarray
     points: np.ndarray
     labels: np.ndarray
+
+
+def numbered_as_at_the_end(frames: Sequence[Frame]) -> list[Frame]:
+    """Give the clusters of earlier frames the numbers they have in the last: at the end they are counted by size."""
+    *earlier, last = frames
+    if not earlier or last.stage != ENDED:
+        return list(frames)
+    count = 1 + max(int(frame.labels.max(initial=0)) for frame in frames)
+    number = matched_numbers(last.labels, earlier[-1].labels, count)
+    return [*(replace(frame, labels=number[frame.labels]) for frame in earlier), last]
 
 
 class Frames:
@@ -51,7 +65,7 @@ class Frames:
         place = names.index((stage, step))
         if not place:
             return 0.0
-        now, before = self.open(stage, step, layout), self.open(*names[place - 1], layout)
+        before, now = numbered_as_at_the_end([self.open(*names[place - 1], layout), self.open(stage, step, layout)])
         return displacement(now.points, before.points, now.labels == before.labels)
 
     def before(self, stage: str, step: int, layout: str) -> Frame | None:

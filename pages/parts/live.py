@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import streamlit as st
 
-from core.runs.frames import Frame
+from core.runs.frames import ENDED, Frame, numbered_as_at_the_end
 from core.runs.store import Run
 from pages.parts.figures import Colouring, cluster_colour, curves_figure, map_figure, replay_figure
 from pages.parts.services import worker
@@ -49,7 +49,7 @@ def _draw_map(run: Run, live: bool) -> None:
     if not names:
         st.info("The first picture is being drawn.", icon=":material/brush:")
         return
-    shown = [frames.open(*name, layout or "umap") for name in (names[-1:] if live else names)]
+    shown = numbered_as_at_the_end([frames.open(*name, layout or "umap") for name in (names[-1:] if live else names)])
     last = shown[-1]
     shades = _shades(run, shown, colour or _BY_CLUSTER)
     if live:
@@ -84,7 +84,7 @@ def _about(run: Run, frame: Frame, count: int, live: bool) -> str:
 
 def _title(frame: Frame) -> str:
     if not frame.step:
-        return "The end" if frame.stage == "cluster" else f"Before {frame.stage}"
+        return "The end" if frame.stage == ENDED else f"Before {frame.stage}"
     return f"{frame.stage.capitalize()}, step {frame.step:,}"
 
 

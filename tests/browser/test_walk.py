@@ -7,11 +7,14 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.chromium import ARGUMENTS, find_chromium
 from tests.browser.conftest import ROOT, Server, start_server
 from tests.conftest import obvious_table
 
@@ -177,16 +180,31 @@ def test_a_server_that_ends_in_mid_run_tells_the_truth_and_resumes(
         server.process.wait(60)
 
 
+@contextmanager
+def another_browser(page: Page) -> Iterator[Page]:
+    """Open a tab in a browser of its own, as another person would."""
+    assert page.context.browser
+    browser = page.context.browser.browser_type.launch(executable_path=find_chromium(), args=ARGUMENTS)
+    yield browser.new_page()
+    browser.close()
+
+
 def test_topics_form_before_your_eyes_stop_reload_resume_and_replay(page: Page, server: Server, tmp_path: Path) -> None:
     path = tmp_path / "topics.csv"
     obvious_table(120).to_csv(path, index=False)
     upload(page, server, path)
-    start(page, "Contrastive clustering", 3, Steps=90, Every=30, Batch=32)
-    expect(page.get_by_text(re.compile(r"\d pictures? so far"))).to_be_visible(timeout=PATIENCE)
-    expect(page.locator(".js-plotly-plot").first).to_be_visible()
-    run = server.store.runs()[0]
-    page.get_by_role("button", name="Stop", exact=True).first.click()
-    expect(page.get_by_text("The run was stopped")).to_be_visible(timeout=PATIENCE)
+    with another_browser(page) as other:
+        other.goto(server.url)  # ready before there is something to see
+        start(page, "Contrastive clustering", 3, Steps=150, Every=30, Batch=32)
+        expect(page).to_have_url(re.compile(r"run=\d{8}-\d{6}-sccl-"), timeout=PATIENCE)
+        other.goto(page.url)
+        for watching in (page, other):
+            expect(watching.get_by_text(re.compile(r"\d pictures? so far"))).to_be_visible(timeout=PATIENCE)
+            expect(watching.locator(".js-plotly-plot").first).to_be_visible()
+        run = server.store.runs()[0]
+        page.get_by_role("button", name="Stop", exact=True).first.click()
+        for watching in (page, other):
+            expect(watching.get_by_text("The run was stopped")).to_be_visible(timeout=PATIENCE)
     page.reload()
     page.get_by_role("button", name="Resume").first.click(timeout=PATIENCE)
     expect(page.get_by_text("Finished in")).to_be_visible(timeout=PATIENCE)

@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from core.clustering import matched_numbers
 from core.corpus import Corpus
 from core.errors import BadInput
 from core.events import Checkpoint, Event, Measured, Note, Snapshot
-from core.methods.clusterbert import ClusterBert, matched
+from core.methods.clusterbert import ClusterBert
 from core.methods.tsdae import Tsdae
 from core.pipeline import prepare
 from core.runs.store import Run, Store
@@ -130,10 +131,10 @@ def test_new_clusters_take_the_numbers_of_the_old_ones() -> None:
     random = np.random.default_rng(0)
     old = random.integers(6, size=200)
     renamed = random.permutation(6)[old]
-    np.testing.assert_array_equal(matched(old, renamed, 6), old)
+    np.testing.assert_array_equal(matched_numbers(old, renamed, 6)[renamed], old)
     new = renamed.copy()
     new[:20] = random.integers(6, size=20)
-    assert (matched(old, new, 6) == old).mean() > 0.85
+    assert (matched_numbers(old, new, 6)[new] == old).mean() > 0.85
 
 
 def test_stages_without_epochs_are_passed_over(corpus: Corpus, shared_store: Store, projector: Projector) -> None:

@@ -11,6 +11,7 @@ from core.corpus import Corpus
 from core.errors import BadInput
 from core.events import Checkpoint, Event, Note, Snapshot
 from core.painter import Painter, paint
+from core.runs.frames import ENDED, Frame, numbered_as_at_the_end
 from core.runs.store import Run, Store
 from core.steps.frames import aligned, displacement
 from core.steps.project import LAYOUTS
@@ -126,6 +127,20 @@ def test_a_run_can_stop_after_its_stage_and_go_on(
     wait_for(lambda: run.status() == "finished", 240)
     assert not worker.is_stopping_after_stage(run.id)
     worker.close()
+
+
+def test_clusters_keep_their_numbers_from_the_first_frame_to_the_last() -> None:
+    truth = np.repeat(np.arange(3), 20)
+    first, then = (truth + 1) % 3, (truth + 1) % 3  # numbers of the training
+    first[0] = 0
+
+    def frame(stage: str, labels: np.ndarray) -> Frame:
+        return Frame(stage, 5, "umap", np.arange(60), np.zeros((60, 2), np.float32), labels)
+
+    shown = numbered_as_at_the_end([frame("train", first), frame("train", then), frame(ENDED, truth)])
+    assert (shown[1].labels == truth).all() and (shown[2].labels == truth).all()
+    assert (shown[0].labels != truth).sum() == 1, "a text that was elsewhere is still elsewhere"
+    assert (numbered_as_at_the_end([frame("train", first)])[0].labels == first).all()
 
 
 def test_a_run_that_has_just_ended_can_be_started_again(
