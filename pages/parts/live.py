@@ -1,8 +1,9 @@
 """What a training looks like: the live map, its replay, and the curves of losses and quality."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import plotly.graph_objects as go
 import streamlit as st
 
 from core.runs.frames import ENDED, Frame, numbered_as_at_the_end
@@ -19,6 +20,7 @@ _QUALITY = {
     "changed": "labels changed",
 }
 _BY_CLUSTER = "current cluster"
+Figures = Mapping[tuple[str, int], Mapping[str, float]]
 
 
 def draw_training(run: Run, live: bool) -> None:
@@ -51,14 +53,12 @@ def _draw_map(run: Run, live: bool) -> None:
         return
     shown = numbered_as_at_the_end([frames.open(*name, layout or "umap") for name in (names[-1:] if live else names)])
     last = shown[-1]
-    shades = _shades(run, shown, colour or _BY_CLUSTER)
     if live:
-        colouring = _colouring(run, last, colour or _BY_CLUSTER)
-        figure = map_figure(last.points, last.rows, colouring)
-        figure.update_layout(height=480, showlegend=False)
+        figure = _newest_figure(run.id, (last.stage, last.step, last.layout), colour or _BY_CLUSTER, run, last)
         st.plotly_chart(figure, width="stretch", key="live-map", config={"displayModeBar": False})
         st.caption("Each dot is a text, its colour the cluster it is in now. Like texts draw together as it learns.")
     else:
+        shades = _shades(run, shown, colour or _BY_CLUSTER)
         figure = replay_figure([frame.points for frame in shown], shades, [_title(frame) for frame in shown])
         st.plotly_chart(figure, width="stretch", key=f"replay-{layout}-{colour}", config={"displayModeBar": False})
     st.caption(_about(run, last, len(names), live))
@@ -71,6 +71,21 @@ def _draw_map(run: Run, live: bool) -> None:
             icon=":material/movie:",
             help="One HTML file that plays in any browser, without this program.",
         )
+
+
+# Every tab asks every other second, and Plotly takes its time: drawn once for all tabs, as the training needs the CPU.
+@st.cache_resource(max_entries=20, show_spinner=False)
+def _newest_figure(run: str, frame: tuple[str, int, str], by: str, _run: Run, _frame: Frame) -> go.Figure:
+    figure = map_figure(_frame.points, _frame.rows, _colouring(_run, _frame, by))
+    figure.update_layout(height=480, showlegend=False)
+    return figure
+
+
+@st.cache_resource(max_entries=20, show_spinner=False)
+def _curves(
+    run: str, known: int, names: tuple[tuple[str, str], ...], logarithmic: bool, _measured: Figures
+) -> go.Figure:
+    return curves_figure(_measured, dict(names), logarithmic)
 
 
 def _about(run: Run, frame: Frame, count: int, live: bool) -> str:
@@ -104,17 +119,21 @@ def _shades(run: Run, frames: Sequence[Frame], by: str) -> list[np.ndarray]:
 
 def _draw_curves(run: Run) -> None:
     measured = run.story().measured
+    known = sum(map(len, measured.values()))  # figures are only ever added
     terms = sorted({name for values in measured.values() for name in values} - _NO_TERMS)
     if terms:
         logarithmic = st.toggle("Losses on a logarithmic scale", key="live-log")
         st.plotly_chart(
-            curves_figure(measured, {name: name for name in terms}, logarithmic),
+            _curves(run.id, known, tuple((name, name) for name in terms), logarithmic, measured),
             width="stretch",
             key="live-losses",
             config={"displayModeBar": False},
         )
     st.plotly_chart(
-        curves_figure(measured, _QUALITY), width="stretch", key="live-quality", config={"displayModeBar": False}
+        _curves(run.id, known, tuple(_QUALITY.items()), False, measured),
+        width="stretch",
+        key="live-quality",
+        config={"displayModeBar": False},
     )
     st.caption("The silhouette rises as clusters become clear; the share of labels that change falls as they settle.")
 

@@ -13,7 +13,7 @@ LIVE = ("new", "queued", "running")
 
 
 def watch(run: Run) -> None:
-    """Show stages, progress and time left until the run ends; then the whole page is drawn anew."""
+    """Show stages, progress, time left and the live map until the run ends; then the whole page is drawn anew."""
 
     @st.fragment(run_every=1.0)
     def panel() -> None:
@@ -22,7 +22,13 @@ def watch(run: Run) -> None:
             st.rerun()
         _draw(run, status)
 
+    @st.fragment(run_every=2.0)  # a new picture comes once in a while only
+    def pictures() -> None:
+        draw_training(run, live=True)
+        draw_notes(run)
+
     panel()
+    pictures()
 
 
 def _draw(run: Run, status: str) -> None:
@@ -41,8 +47,6 @@ def _draw(run: Run, status: str) -> None:
             text += f" · {spoken_time(here)} left here, {spoken_time(left)} in all"
         st.progress(min(share, 1.0), text)
     _draw_steering(run, status)
-    draw_training(run, live=True)
-    draw_notes(run)
 
 
 def _draw_steering(run: Run, status: str) -> None:
