@@ -183,7 +183,7 @@ def curves_figure(
     figure.update_layout(
         height=240,
         margin={"l": 0, "r": 0, "t": 18, "b": 0},
-        legend={"orientation": "h", "y": -0.15, "yanchor": "top", "title": None},
+        legend={"orientation": "h", "y": -0.24, "yanchor": "top", "title": None},
         uirevision="curves",
     )
     figure.update_yaxes(type="log" if logarithmic else "linear")
