@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from core.corpus import Corpus
@@ -150,4 +149,3 @@ def test_ten_runs_queued_and_cancelled_leave_nothing_behind(tmp_path: Path) -> N
     assert ten[1:] == one[1:], "open files, threads and children are as many as after one run"
     assert ten[0] - one[0] < 50 << 20, f"{(ten[0] - one[0]) / 2**20:.0f} MB more"
     assert not list(tmp_path.rglob("*.part")) and len(Store(tmp_path).runs()) == 11
-    assert not [child for child in psutil.Process().children() if "core.steps.project" in " ".join(child.cmdline())]
