@@ -10,9 +10,9 @@ BIN := .venv/bin
 run: .venv/app-ready
 	$(BIN)/python -m streamlit run app.py
 
-# Two tests at a time; the browser walks are one group, so that one server serves them.
+# Two files at a time: the tests of one share their server and their weights.
 test: check
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 check: .venv/test-ready
 	$(BIN)/ruff check .

@@ -161,9 +161,10 @@ class Worker:
             return self._current is None and not self._waiting and not self._closed
 
     def is_stopping(self, name: str) -> bool:
-        """Say whether a stop was asked for and has not come about yet."""
+        """Say whether a stop was asked for, or the program is ending, and it has not come about yet."""
         with self._guard:
-            return name in self._stop
+            # Between the main thread's end and close() libraries refuse work: that is a stop, not a failure of the run.
+            return name in self._stop or not threading.main_thread().is_alive()
 
     def ahead_of(self, name: str) -> int:
         """Count the runs that come before this one."""

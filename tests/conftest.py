@@ -93,7 +93,5 @@ def shared_data() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep each file's tests together when two processes share the work; the slow browser walks go first."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(item.path.name))
+    """Let the slow browser walks go first, so that the two processes that share the work end together."""
     items.sort(key=lambda item: "browser" not in item.path.parts)

@@ -1,6 +1,7 @@
 """The frames of a run's live map, one file each: kept with the run, there again when it is opened later."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,21 +37,26 @@ def numbered_as_at_the_end(frames: Sequence[Frame]) -> list[Frame]:
     return [*(replace(frame, labels=number[frame.labels]) for frame in earlier), last]
 
 
+def snapshot_file(folder: Path, stage: str, step: int) -> Path:
+    """Return where a run keeps what a frame is drawn from."""
+    return folder / "snapshots" / f"{slug(stage)}-{step:07d}.safetensors"
+
+
 class Frames:
     """The frames that are there, in the order of the snapshots they show."""
 
     def __init__(self, folder: Path, snapshots: list[tuple[str, int]]) -> None:
         """Look into a run's folder."""
-        self.folder, self.snapshots = folder / "frames", snapshots
+        self.folder, self.snapshots = folder, snapshots
 
     def names(self, layout: str) -> list[tuple[str, int]]:
         """Name the snapshots that have a frame by this layout."""
-        return [name for name in self.snapshots if self._path(*name, layout).exists()]
+        return [name for name in self.snapshots if self.drawn_at(*name, layout)]
 
     def missing(self) -> list[tuple[str, int, str]]:
         """Name the frames that are still to be drawn, in order; of each snapshot the first layout comes last."""
         wanted = [(*name, layout) for name in self.snapshots for layout in reversed(LAYOUTS)]
-        return [frame for frame in wanted if not self._path(*frame).exists()]
+        return [frame for frame in wanted if not self.drawn_at(*frame)]
 
     def open(self, stage: str, step: int, layout: str) -> Frame:
         """Open one frame."""
@@ -71,15 +77,17 @@ class Frames:
     def before(self, stage: str, step: int, layout: str) -> Frame | None:
         """Return the nearest earlier frame of this layout, or the nearest later one, or None."""
         place = self.snapshots.index((stage, step))
-        there = [at for at, name in enumerate(self.snapshots) if self._path(*name, layout).exists() and at != place]
+        there = [at for at, name in enumerate(self.snapshots) if at != place and self.drawn_at(*name, layout)]
         earlier = [at for at in there if at < place]
         nearest = max(earlier) if earlier else min(there) if there else None
         return None if nearest is None else self.open(*self.snapshots[nearest], layout)
 
     def drawn_at(self, stage: str, step: int, layout: str) -> float | None:
-        """Say when a frame was drawn, or None if it was not."""
-        path = self._path(stage, step, layout)
-        return path.stat().st_mtime if path.exists() else None
+        """Say when a frame was drawn, or None if it was not since its snapshot was taken (again)."""
+        with suppress(FileNotFoundError):
+            drawn = self._path(stage, step, layout).stat().st_mtime
+            return drawn if drawn >= snapshot_file(self.folder, stage, step).stat().st_mtime else None
+        return None
 
     def save(self, frame: Frame) -> None:
         """Keep a frame."""
@@ -87,4 +95,4 @@ class Frames:
         save_tensors(self._path(frame.stage, frame.step, frame.layout), arrays)
 
     def _path(self, stage: str, step: int, layout: str) -> Path:
-        return self.folder / f"{layout}-{slug(stage)}-{step:07d}.safetensors"
+        return self.folder / "frames" / f"{layout}-{slug(stage)}-{step:07d}.safetensors"

@@ -22,7 +22,7 @@ from core.errors import BadInput
 from core.events import KEPT, Checkpoint, Event, Snapshot, State, look_at
 from core.files import load_json, save_array, save_file, save_json, save_tensors, slug
 from core.runs.config import RunConfig
-from core.runs.frames import Frames
+from core.runs.frames import Frames, snapshot_file
 from core.runs.log import Log, Story
 from core.steps.describe import Topic
 
@@ -178,8 +178,7 @@ class Run:
         elif isinstance(event, Snapshot):
             arrays = {"rows": event.rows, "vectors": event.vectors.astype(np.float16), "labels": event.labels}
             about = {"stage": event.stage, "step": str(event.step)}
-            name = f"{slug(event.stage)}-{event.step:07d}.safetensors"
-            save_tensors(self.folder / "snapshots" / name, arrays, about)
+            save_tensors(snapshot_file(self.folder, event.stage, event.step), arrays, about)
         self.log.append(event)
 
     def snapshots(self) -> list[tuple[str, int]]:
@@ -194,7 +193,7 @@ class Run:
         """Open one of them."""
         from safetensors.numpy import load_file
 
-        arrays = load_file(self.folder / "snapshots" / f"{slug(stage)}-{step:07d}.safetensors")
+        arrays = load_file(snapshot_file(self.folder, stage, step))
         return Snapshot(stage, step, arrays["rows"], arrays["vectors"].astype(np.float32), arrays["labels"])
 
     def state(self) -> State:

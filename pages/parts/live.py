@@ -54,7 +54,8 @@ def _draw_map(run: Run, live: bool) -> None:
     shown = numbered_as_at_the_end([frames.open(*name, layout or "umap") for name in (names[-1:] if live else names)])
     last = shown[-1]
     if live:
-        figure = _newest_figure(run.id, (last.stage, last.step, last.layout), colour or _BY_CLUSTER, run, last)
+        drawn = frames.drawn_at(*names[-1], last.layout) or 0.0
+        figure = _newest_figure(run.id, last.layout, drawn, colour or _BY_CLUSTER, run, last)
         st.plotly_chart(figure, width="stretch", key="live-map", config={"displayModeBar": False})
         st.caption("Each dot is a text, its colour the cluster it is in now. Like texts draw together as it learns.")
     else:
@@ -75,7 +76,7 @@ def _draw_map(run: Run, live: bool) -> None:
 
 # Every tab asks every other second, and Plotly takes its time: drawn once for all tabs, as the training needs the CPU.
 @st.cache_resource(max_entries=20, show_spinner=False)
-def _newest_figure(run: str, frame: tuple[str, int, str], by: str, _run: Run, _frame: Frame) -> go.Figure:
+def _newest_figure(run: str, layout: str, drawn: float, by: str, _run: Run, _frame: Frame) -> go.Figure:
     figure = map_figure(_frame.points, _frame.rows, _colouring(_run, _frame, by))
     figure.update_layout(height=480, showlegend=False)
     return figure
@@ -83,7 +84,7 @@ def _newest_figure(run: str, frame: tuple[str, int, str], by: str, _run: Run, _f
 
 @st.cache_resource(max_entries=20, show_spinner=False)
 def _curves(
-    run: str, known: int, names: tuple[tuple[str, str], ...], logarithmic: bool, _measured: Figures
+    run: str, known: str, names: tuple[tuple[str, str], ...], logarithmic: bool, _measured: Figures
 ) -> go.Figure:
     return curves_figure(_measured, dict(names), logarithmic)
 
@@ -119,7 +120,7 @@ def _shades(run: Run, frames: Sequence[Frame], by: str) -> list[np.ndarray]:
 
 def _draw_curves(run: Run) -> None:
     measured = run.story().measured
-    known = sum(map(len, measured.values()))  # figures are only ever added
+    known = repr(measured)
     terms = sorted({name for values in measured.values() for name in values} - _NO_TERMS)
     if terms:
         logarithmic = st.toggle("Losses on a logarithmic scale", key="live-log")

@@ -23,11 +23,11 @@ def choose_method() -> type[Method]:
                     on_click=_choose,
                     args=(name,),
                 )
-                st.caption(advice(method))
+                st.caption(_advice(method))
     return METHODS[chosen]
 
 
-def advice(method: type[Method]) -> str:
+def _advice(method: type[Method]) -> str:
     """Return what the method does and when to choose it: its docstring up to the relations."""
     paragraphs = (method.__doc__ or "").split("\n\n")[:2]
     return " ".join(" ".join(paragraphs).split())

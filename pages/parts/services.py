@@ -1,6 +1,8 @@
 """What pages share with the server: the one worker, the store, and which run is being looked at."""
 
+import atexit
 import re
+import threading
 import time
 from pathlib import Path
 
@@ -10,6 +12,9 @@ from core.errors import BadInput
 from core.runs import default_folder
 from core.runs.store import Run, Store
 from core.worker import Worker
+
+SCRIPT_THREAD = "ScriptRunner.scriptThread"  # Streamlit's name for a thread that draws a page
+LAST_LOOK = 10.0  # seconds a page may take to end
 
 STATUS_ICONS = {
     "queued": ":material/hourglass_empty:",
@@ -34,7 +39,19 @@ def begin_page(title: str) -> None:
 @st.cache_resource
 def worker() -> Worker:
     """Return the server's one worker."""
+    atexit.register(let_pages_end)
     return Worker(Store(default_folder().resolve()))
+
+
+def let_pages_end() -> None:
+    """Wait for pages that are still being drawn when the server ends.
+
+    Streamlit draws them in daemon threads. Python ends such a thread wherever it is, and if that is within torch, as
+    when a page estimates a training, the whole process aborts.
+    """
+    for thread in threading.enumerate():
+        if thread.name == SCRIPT_THREAD and thread is not threading.current_thread():
+            thread.join(LAST_LOOK)
 
 
 def store() -> Store:

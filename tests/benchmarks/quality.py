@@ -1,6 +1,8 @@
 """Quality of a method on the benchmark sets: resumable, one line per cell in RESULTS.jsonl, a table in RESULTS.md.
 
-``python -m tests.benchmarks.quality sccl`` runs what is not there yet for this commit's settings.
+``python -m tests.benchmarks.quality sccl`` runs what is not there yet for this commit's settings; words after it (a
+row, a set, ``seed1``) narrow that down. ``TOPICSCOPE_BENCH_RUNS`` may name a folder in which runs, and with them
+vectors and views that others can use again, stay.
 """
 
 import json

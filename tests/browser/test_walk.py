@@ -164,8 +164,7 @@ def test_a_server_that_ends_in_mid_run_tells_the_truth_and_resumes(
         start(page, "Language model", 5)
         expect(page.get_by_text("at work").first).to_be_visible(timeout=PATIENCE)
         os.kill(server.process.pid, ending)
-        # Libraries that are interrupted while they load weights may abort at the very end; what counts is on the disk.
-        assert server.process.wait(60) in (-signal.SIGKILL, 0, -signal.SIGINT, 130, -signal.SIGABRT)
+        assert server.process.wait(60) in (-signal.SIGKILL, 0, -signal.SIGINT, 130)
         run = server.store.runs()[0]
         assert run.status() == ("interrupted" if ending == signal.SIGKILL else "stopped")
         server = start_server(tmp_path / "runs")

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from core.runs.store import Store
 from core.steps.projector import Projector
@@ -79,7 +78,6 @@ def kind_of(path: Path, folder: Path) -> str:
     return re.sub(r"\d+", "", parts[2]) if parts[1] == "checkpoints" else parts[1]
 
 
-@pytest.mark.xdist_group("kill")
 def test_kill_9_during_each_kind_of_write_loses_nothing(tmp_path: Path, projector: Projector) -> None:
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=900

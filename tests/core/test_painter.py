@@ -165,10 +165,14 @@ def test_another_moment_can_be_kept_as_the_result(corpus: Corpus, store: Store, 
     assert looks == [name for name in run.snapshots() if name[0] == "train"]
     ended = run.clustering().vectors.copy()
     first = next(event for event in told if isinstance(event, Snapshot))
+    ending = (*run.snapshots()[-1], "umap")
+    drained(paint(run, projector, *ending))
+    assert ending not in run.frames().missing()
     run.keep("train", 0)
     again: list[Event] = []
     assert drive(run, projector, lambda: False, again.append) == "finished", run.story().traceback
     kept = run.clustering().vectors
+    assert ending in run.frames().missing()  # the picture of the end shows another end
     assert any("is kept, as asked for" in event.text for event in again if isinstance(event, Note))
     unit = first.vectors / np.linalg.norm(first.vectors, axis=1, keepdims=True)
     np.testing.assert_allclose(kept[first.rows], unit, atol=3e-3)

@@ -1,6 +1,7 @@
 """Every page in every state, without a browser."""
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -301,3 +302,10 @@ def test_a_page_answers_and_asks_for_pictures_while_a_large_projection_is_under_
     assert child.poll() is not None, "cancelling kills what is under way"
     painter.wait()
     assert not run.frames().missing(), "and whoever waited has a new child to ask"
+
+
+def test_a_server_that_ends_waits_for_pages_that_are_being_drawn() -> None:
+    page = threading.Thread(target=time.sleep, args=(0.5,), name=services.SCRIPT_THREAD, daemon=True)
+    page.start()
+    services.let_pages_end()
+    assert not page.is_alive()
