@@ -6,6 +6,7 @@ import streamlit as st
 
 from core.methods import find_method
 from core.runs.store import Run
+from core.steps.project import LAYOUTS
 from pages.parts.live import draw_training
 from pages.parts.services import plain, worker
 
@@ -13,22 +14,34 @@ LIVE = ("new", "queued", "running")
 
 
 def watch(run: Run) -> None:
-    """Show stages, progress, time left and the live map until the run ends; then the whole page is drawn anew."""
+    """Show stages, progress, time left and the live map. When there is more to see, the whole page is drawn anew.
+
+    Only a line of text changes every second: a browser that drew maps and curves as often would take from the training
+    what it needs itself.
+    """
+    known = _what_is_known(run)
 
     @st.fragment(run_every=1.0)
     def panel() -> None:
         status = run.status()
-        if status not in LIVE:
+        if status not in LIVE or _what_is_known(run) != known:
             st.rerun()
         _draw(run, status)
 
-    @st.fragment(run_every=2.0)  # a new picture comes once in a while only
+    @st.fragment
     def pictures() -> None:
         draw_training(run, live=True)
-        draw_notes(run)
 
     panel()
     pictures()
+    draw_notes(run)
+
+
+def _what_is_known(run: Run) -> tuple[object, ...]:
+    """Return what the pictures and notes beside the progress depend on."""
+    story, frames = run.story(), run.frames()
+    drawn = [frames.drawn_at(*name, layout) for layout in LAYOUTS for name in frames.names(layout)[-1:]]
+    return story.phase, repr(story.measured), len(story.notes), *drawn
 
 
 def _draw(run: Run, status: str) -> None:
