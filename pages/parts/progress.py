@@ -1,4 +1,4 @@
-"""The panel that follows a run while it works, reading its folder once a second."""
+"""What follows a run while it works, reading its folder every other second."""
 
 import time
 
@@ -16,55 +16,53 @@ LIVE = ("new", "queued", "running")
 def watch(run: Run) -> None:
     """Show stages, progress, time left and the live map. When there is more to see, the whole page is drawn anew.
 
-    Only a line of text changes every second: a browser that drew maps and curves as often would take from the training
-    what it needs itself.
+    Only one line changes every other second: a browser that drew maps, curves and badges as often would take from the
+    training what it needs itself.
     """
     known = _what_is_known(run)
 
-    @st.fragment(run_every=1.0)
-    def panel() -> None:
-        status = run.status()
-        if status not in LIVE or _what_is_known(run) != known:
+    @st.fragment(run_every=2.0)
+    def follow() -> None:
+        if _what_is_known(run) != known:
             st.rerun()
-        _draw(run, status)
+        _draw_progress(run)
 
     @st.fragment
     def pictures() -> None:
         draw_training(run, live=True)
 
-    panel()
+    draw_road(run)
+    follow()
+    _draw_steering(run)
     pictures()
     draw_notes(run)
 
 
 def _what_is_known(run: Run) -> tuple[object, ...]:
-    """Return what the pictures and notes beside the progress depend on."""
+    """Return what everything beside the progress depends on."""
     story, frames = run.story(), run.frames()
     drawn = [frames.drawn_at(*name, layout) for layout in LAYOUTS for name in frames.names(layout)[-1:]]
-    return story.phase, repr(story.measured), len(story.notes), *drawn
+    asked = worker().is_stopping(run.id), worker().is_stopping_after_stage(run.id)
+    return run.status(), story.stage, repr(story.measured), len(story.notes), asked, *drawn
 
 
-def _draw(run: Run, status: str) -> None:
-    story, name = run.story(), run.id
-    draw_road(run)
-    if status == "queued":
-        ahead = worker().ahead_of(name)
+def _draw_progress(run: Run) -> None:
+    story = run.story()
+    if story.phase == "queued":
+        ahead = worker().ahead_of(run.id)
         st.info(f"Waiting for {ahead} run{'s' if ahead != 1 else ''} to end.", icon=":material/hourglass_empty:")
-    else:
-        here, left = story.seconds_left_here(time.time()), story.seconds_left(time.time())
-        share = story.done / max(story.total, 1)
-        text = (story.stage or "starting").capitalize() + (
-            f": {story.done:,} of {story.total:,}" if story.total > 1 else ""
-        )
-        if here is not None and left is not None:
-            text += f" · {spoken_time(here)} left here, {spoken_time(left)} in all"
-        st.progress(min(share, 1.0), text)
-    _draw_steering(run, status)
+        return
+    here, left = story.seconds_left_here(time.time()), story.seconds_left(time.time())
+    text = (story.stage or "starting").capitalize()
+    text += f": {story.done:,} of {story.total:,}" if story.total > 1 else ""
+    if here is not None and left is not None:
+        text += f" · {spoken_time(here)} left here, {spoken_time(left)} in all"
+    st.progress(min(story.done / max(story.total, 1), 1.0), text)
 
 
-def _draw_steering(run: Run, status: str) -> None:
+def _draw_steering(run: Run) -> None:
     """Offer what can be done about a run that waits or works."""
-    name, about = run.id, "What was reached is kept; the run can be resumed."
+    name, status, about = run.id, run.status(), "What was reached is kept; the run can be resumed."
     if worker().is_stopping(name):
         st.button("Stopping after this step …", disabled=True, icon=":material/stop_circle:")
     elif not worker().owns(name):
@@ -74,12 +72,12 @@ def _draw_steering(run: Run, status: str) -> None:
             label = "Withdraw" if status == "queued" else "Stop"
             if st.button(label, icon=":material/stop_circle:", help=about):
                 worker().stop(name)
-                st.rerun(scope="fragment")
+                st.rerun()
             if worker().is_stopping_after_stage(name):
                 st.button("Stopping after this stage …", disabled=True, icon=":material/flag:")
             elif status == "running" and st.button("Stop after this stage", icon=":material/flag:", help=about):
                 worker().stop_after_stage(name)
-                st.rerun(scope="fragment")
+                st.rerun()
 
 
 def draw_notes(run: Run) -> None:
