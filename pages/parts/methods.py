@@ -6,16 +6,20 @@ from core.methods import METHODS
 from core.methods.base import Method
 
 _CHOSEN = "method"
+_ABREAST = 3
 
 
 def choose_method() -> type[Method]:
     """Draw a card for every method and return the one that is chosen, at first the first."""
     chosen = st.session_state.setdefault(_CHOSEN, next(iter(METHODS)))
-    with st.container(horizontal=True, gap="small"):  # wraps where the window is narrow
-        for name, method in METHODS.items():
-            with st.container(width=256, gap="xsmall"):
+    names = list(METHODS)
+    for first in range(0, len(names), _ABREAST):
+        for name, column in zip(
+            names[first:], st.columns(_ABREAST), strict=False
+        ):  # in a narrow window each is as wide as it
+            with column, st.container(gap="xsmall"):
                 st.button(
-                    method.title,
+                    METHODS[name].title,
                     key=f"choose-{name}",
                     type="primary" if name == chosen else "secondary",
                     icon=":material/check:" if name == chosen else None,
@@ -23,7 +27,7 @@ def choose_method() -> type[Method]:
                     on_click=_choose,
                     args=(name,),
                 )
-                st.caption(_advice(method))
+                st.caption(_advice(METHODS[name]))
     return METHODS[chosen]
 
 
