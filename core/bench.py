@@ -10,6 +10,7 @@ import numpy as np
 
 from core.encoder import TOKENS_PER_BATCH, Encoder, load_encoder
 from core.events import Note, Progress, StageStarted
+from core.files import forget_oldest
 from core.steps.projector import Projector
 from core.tokens import Tokens, text_digest
 from core.vectors import VectorCache, prune
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # torch is loaded by those who train
     from core.nn.training import Source
     from core.nn.trunk import Trunk
 
+LARGEST_TEXTS = 1 << 30  # bytes of kept tokens, and of kept views
 _TOKENISED_AT_ONCE = 5_000
 
 
@@ -50,19 +52,19 @@ class Bench:
         texts = self.texts if texts is None else texts
         digest = text_digest(texts, f"{encoder.tokenizer_digest} {encoder.token_limit}")
         folder = self.cache / "tokens" / digest
-        if (tokens := Tokens.load(folder)) is not None:
-            return tokens
-        parts: list[Tokens] = []
-        cut = 0
-        for start in range(0, len(texts), _TOKENISED_AT_ONCE):
-            part, longer = encoder.tokens(texts[start : start + _TOKENISED_AT_ONCE])
-            parts.append(part)
-            cut += longer
-            yield None
-        if cut:
-            yield Note(f"{cut:,} texts are longer than {encoder.token_limit} tokens; their ends are not read.")
-        tokens = Tokens.joined(parts)
-        tokens.save(folder)
+        if (tokens := Tokens.load(folder)) is None:
+            parts: list[Tokens] = []
+            cut = 0
+            for start in range(0, len(texts), _TOKENISED_AT_ONCE):
+                part, longer = encoder.tokens(texts[start : start + _TOKENISED_AT_ONCE])
+                parts.append(part)
+                cut += longer
+                yield None
+            if cut:
+                yield Note(f"{cut:,} texts are longer than {encoder.token_limit} tokens; their ends are not read.")
+            tokens = Tokens.joined(parts)
+            tokens.save(folder)
+        forget_oldest(folder.parent, LARGEST_TEXTS, keep=folder)
         return tokens
 
     def blank(self) -> Work[np.ndarray]:

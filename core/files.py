@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -59,3 +61,25 @@ def save_tensors(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[st
 def slug(name: str) -> str:
     """Turn a stage's name into a part of a file's name."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower())
+
+
+def forget_oldest(cache: Path, most: int, keep: Path) -> None:
+    """Delete the files and folders of a cache that were not used for longest until it is within its bound.
+
+    The one to keep counts as used now.
+    """
+    with suppress(FileNotFoundError):  # another process may be tidying up at the same time
+        os.utime(keep)
+        entries = [path for path in cache.iterdir() if not path.name.startswith(".")]
+        total = 0
+        for path in sorted(entries, key=lambda path: path.stat().st_mtime, reverse=True):
+            total += sum(file.stat().st_size for file in (path.iterdir() if path.is_dir() else [path]))
+            if total > most and path != keep:
+                _delete(path)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from core.augment.base import Augmenter
-from core.bench import Bench
+from core.bench import LARGEST_TEXTS, Bench
 from core.events import Note, Progress, StageStarted
-from core.files import load_json, save_bytes
+from core.files import forget_oldest, load_json, save_bytes
 from core.tokens import text_digest
 from core.work import Work
 
@@ -45,6 +45,7 @@ def make_views(bench: Bench, makers: Sequence[Sequence[Augmenter]], strength: fl
                 views[number] += [new if new.strip() else old for new, old in zip(changed, texts, strict=True)]
                 yield Progress(STAGE, sum(map(len, views)), total)
         save_bytes(path, json.dumps(views).encode())
+    forget_oldest(path.parent, LARGEST_TEXTS, keep=path)
     same = np.mean([old == first for old, first in zip(bench.texts, views[0], strict=True)])
     if same > 0.5:
         yield Note(f"{same:.0%} of the texts could not be changed: the views teach little.", "warning")

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 from core.errors import in_halves
 from core.events import Progress, StageStarted
-from core.files import load_json, save_json
+from core.files import forget_oldest, load_json, save_json
 from core.nn.packing import Pack
 from core.nn.trunk import Trunk, autocast
 from core.tokens import Tokens, flat_places, length_batches
@@ -78,8 +78,7 @@ def keep_prefix(
                     yield from _compute(trunk, unique, plan, folder, device, precision, stage)
         except Timeout:  # another process computes the same: wait for it rather than write over it
             yield None
-    path.touch()
-    _prune(folder.parent, keep=folder)
+    forget_oldest(folder.parent, LARGEST_PREFIX, keep=folder)
     yield Progress(stage, total, total)
     states = np.memmap(path, np.float16, "r", shape=(total, width))
     return Prefix(states, offsets, rank[place])
@@ -115,12 +114,3 @@ def _states(trunk: Trunk, tokens: Tokens, device: str, precision: str) -> np.nda
     ids = torch.from_numpy(tokens.flat(pack.order).astype(np.int64)).to(device)
     with torch.inference_mode(), autocast(device, precision):
         return trunk(ids, pack, stop=trunk.start).half().cpu().numpy()
-
-
-def _prune(folder: Path, keep: Path) -> None:
-    """Delete the prefixes that were not used for longest until all are within the bound."""
-    others = sorted((path for path in folder.iterdir() if path != keep), key=lambda path: path.stat().st_mtime)
-    sizes = {path: sum(file.stat().st_size for file in path.iterdir()) for path in [*others, keep]}
-    while others and sum(sizes.values()) > LARGEST_PREFIX:
-        sizes.pop(others[0])
-        shutil.rmtree(others.pop(0), ignore_errors=True)

@@ -1,5 +1,6 @@
 """Tokens kept ragged, and vectors kept by text."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.files import forget_oldest
 from core.tokens import Tokens, length_batches, length_packs, text_digest
 from core.vectors import VectorCache, prune
 
@@ -107,3 +109,18 @@ def test_the_cache_is_bounded_and_the_least_used_goes_first(tmp_path: Path) -> N
 @pytest.mark.parametrize("rows", [0, 1])
 def test_nothing_to_tokenise_is_no_error(rows: int) -> None:
     assert len(Tokens.joined([Tokens.from_lists([[1]] * rows)])) == rows
+
+
+def test_a_cache_forgets_what_was_not_used_for_longest(tmp_path: Path) -> None:
+    for age, name in enumerate(["newest", "middle", "oldest", "wanted"]):
+        entry = tmp_path / name
+        if age % 2:
+            entry.mkdir()
+            (entry / "ids.npy").write_bytes(bytes(100))
+        else:
+            entry.write_bytes(bytes(100))
+        os.utime(entry, (1e9 - age, 1e9 - age))
+    forget_oldest(tmp_path, 300, keep=tmp_path / "wanted")
+    assert {path.name for path in tmp_path.iterdir()} == {"newest", "middle", "wanted"}
+    forget_oldest(tmp_path, 50, keep=tmp_path / "wanted")
+    assert [path.name for path in tmp_path.iterdir()] == ["wanted"]
