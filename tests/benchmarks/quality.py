@@ -199,17 +199,24 @@ def _run(cell: Cell, seed: int, folder: Path, store: Store, projector: Projector
 
 def _train_as_before(run: Run, store: Store) -> float:
     """Take the training of a run that differs in nothing but how its vectors are divided; return what it took."""
-    for other in store.runs():
-        if other.status() == "finished" and _before_dividing(other) == _before_dividing(run):
-            for path in (other.folder / "checkpoints").glob("*.safetensors"):
-                if path.stem != "cluster":
-                    (run.folder / "checkpoints").mkdir(exist_ok=True)
-                    shutil.copy(path, run.folder / "checkpoints")
-            return sum(seconds for stage, seconds in other.story().seconds.items() if stage not in ENDING)
-    return 0.0
+    same = [other for other in store.runs() if other.status() == "finished" and _undivided(other) == _undivided(run)]
+    if not same:
+        return 0.0
+    spent = {
+        other.id: sum(other.story().seconds[stage] for stage in other.story().seconds if stage not in ENDING)
+        for other in same
+    }
+    trained = max(same, key=lambda other: spent[other.id])  # the others took it over themselves
+    shutil.copytree(
+        trained.folder / "checkpoints",
+        run.folder / "checkpoints",
+        ignore=shutil.ignore_patterns("cluster.*"),
+        dirs_exist_ok=True,
+    )
+    return spent[trained.id]
 
 
-def _before_dividing(run: Run) -> tuple[dict[str, Any], bytes]:
+def _undivided(run: Run) -> tuple[dict[str, Any], bytes]:
     config = run.config.to_json()
     config["knobs"] = {name: value for name, value in run.config.knobs.items() if name != "partition"}
     return config, (run.folder / "corpus.parquet").read_bytes()
