@@ -74,7 +74,7 @@ def _draw_map(run: Run, live: bool) -> None:
         )
 
 
-# Every tab asks every other second, and Plotly takes its time: drawn once for all tabs, as the training needs the CPU.
+# Plotly takes its time, and the training needs the CPU: a picture is made once for all tabs.
 @st.cache_resource(max_entries=20, show_spinner=False)
 def _newest_figure(run: str, layout: str, drawn: float, by: str, _run: Run, _frame: Frame) -> go.Figure:
     figure = map_figure(_frame.points, _frame.rows, _colouring(_run, _frame, by))
