@@ -10,13 +10,11 @@ _ABREAST = 3
 
 
 def choose_method() -> type[Method]:
-    """Draw a card for every method and return the one that is chosen, at first the first."""
+    """Draw a card for every method, one below the other in a narrow window; return the chosen, at first the first."""
     chosen = st.session_state.setdefault(_CHOSEN, next(iter(METHODS)))
     names = list(METHODS)
     for first in range(0, len(names), _ABREAST):
-        for name, column in zip(
-            names[first:], st.columns(_ABREAST), strict=False
-        ):  # in a narrow window each is as wide as it
+        for name, column in zip(names[first:], st.columns(_ABREAST), strict=False):
             with column, st.container(gap="xsmall"):
                 st.button(
                     METHODS[name].title,

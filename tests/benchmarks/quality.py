@@ -190,6 +190,7 @@ def _run(cell: Cell, seed: int, folder: Path, store: Store, projector: Projector
         "depth": config.knobs.get("depth"),
         **{name: round(value, 4) for name, value in figures.items()},
         "seconds": round(time.time() - began),
+        "threads": config.threads,
         "kept": notes[-1] if notes else "",
         "stages": _stages(run),
         "date": time.strftime("%Y-%m-%d"),
@@ -244,8 +245,11 @@ def _tables(done: list[dict[str, Any]]) -> str:
         "",
         f"Embedded encoder, CPU ({platform.machine()}), one default for all sets; no label is seen before measuring.",
         "ACC / NMI (arithmetic) in percent, mean ± deviation; in brackets the number of seeds and a run's seconds,",
-        "on one core where other work went on beside it. Rows of 4,000 are a fixed random part of each set.",
+        "on one core where other work went on beside it; none where a run was halted in between. Rows of 4,000 are a",
+        "fixed random part of each set.",
     ]
+    quiet = [line for line in done if line.get("threads", 1) > 1]
+    lines += [f"\n{line['row']}, {line['data']}, {line['threads']} threads: {line['seconds']} s." for line in quiet]
     for name, cells in TABLES.items():
         lines += ["", f"## {name}", "", *_table(cells(), done)]
     lines += ["", "## What each stage brings", "", *_stage_table(done)]
@@ -285,8 +289,9 @@ def _cell(lines: list[dict[str, Any]]) -> str:
     for name in ("acc", "nmi"):
         values = [100 * line[name] for line in lines]
         parts.append(f"{np.mean(values):.1f}" + (f" ± {np.std(values):.1f}" if len(values) > 1 else ""))
-    seconds = np.mean([line["seconds"] for line in lines])
-    return f"{parts[0]} / {parts[1]} ({len(lines)}; {seconds:.0f} s)"
+    seconds = [line["seconds"] for line in lines if line["seconds"] and line.get("threads", 1) == 1]
+    told = f"; {np.mean(seconds):.0f} s" if seconds else ""
+    return f"{parts[0]} / {parts[1]} ({len(lines)}{told})"
 
 
 if __name__ == "__main__":
