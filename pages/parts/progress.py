@@ -1,6 +1,7 @@
-"""What follows a run while it works, reading its folder every other second."""
+"""What follows a run while it works, reading its folder every few seconds."""
 
 import time
+from uuid import uuid4
 
 import streamlit as st
 
@@ -11,18 +12,21 @@ from pages.parts.live import draw_training
 from pages.parts.services import plain, worker
 
 LIVE = ("new", "queued", "running")
+SOONEST, LATEST = 2.0, 4.0  # seconds between two looks of a tab: a frame should be seen within five of its snapshot
+GONE = 15.0  # seconds after which a tab that has not looked counts as closed
 
 
 def watch(run: Run) -> None:
     """Show stages, progress, time left and the live map. When there is more to see, the whole page is drawn anew.
 
-    Only one line changes every other second: a browser that drew maps, curves and badges as often would take from the
-    training what it needs itself.
+    Only one line changes with time: a browser that drew maps, curves and badges as often would take from the training
+    what it needs itself.
     """
     known = _what_is_known(run)
 
-    @st.fragment(run_every=2.0)
+    @st.fragment(run_every=_seconds_between_looks(_tabs_watching()))
     def follow() -> None:
+        _tabs_watching()
         if _what_is_known(run) != known:
             st.rerun()
         _draw_progress(run)
@@ -36,6 +40,28 @@ def watch(run: Run) -> None:
     _draw_steering(run)
     pictures()
     draw_notes(run)
+
+
+@st.cache_resource
+def _last_looks() -> dict[str, float]:
+    """Return when each tab, by a name of its own, last looked at a run at work."""
+    return {}
+
+
+def _tabs_watching() -> int:
+    """Note that this tab looks, and return how many do."""
+    now = time.monotonic()
+    looks = _last_looks()
+    looks[st.session_state.setdefault("tab", uuid4().hex)] = now
+    for tab, last in list(looks.items()):
+        if now - last > GONE:
+            looks.pop(tab, None)
+    return len(looks)
+
+
+def _seconds_between_looks(tabs: int) -> float:
+    """Let each of many tabs look less often, so that together they take little more than a few."""
+    return min(max(SOONEST, float(tabs)), LATEST)
 
 
 def _what_is_known(run: Run) -> tuple[object, ...]:

@@ -18,7 +18,7 @@ from core.painter import Painter, paint
 from core.runs.store import Run, Store
 from core.steps.projector import Projector
 from core.worker import drive
-from pages.parts import services
+from pages.parts import progress, services
 from tests.conftest import make_config, obvious_table
 
 APP = str(Path(__file__).parents[2] / "app.py")
@@ -271,6 +271,22 @@ def test_a_training_at_work_shows_its_newest_picture(corpus: Corpus, store: Stor
     run.record(StageStarted("train", 4))
     words = words_on(open_page("train", run.id))
     assert "Before train: all 36 texts, 1 picture so far" in words
+    lock.release()
+
+
+def test_many_tabs_look_less_often_each_and_closed_ones_are_forgotten(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = prepared(run, "running")
+    progress._last_looks.clear()
+    for _ in range(3):
+        words_on(open_page("train", run.id))
+    assert len(progress._last_looks()) == 3
+    monkeypatch.setattr(progress, "GONE", 0.0)
+    words_on(open_page("train", run.id))
+    assert len(progress._last_looks()) == 1
+    assert [progress._seconds_between_looks(tabs) for tabs in (1, 2, 3, 5, 50)] == [2, 2, 3, 4, 4]
+    assert lock is not None
     lock.release()
 
 
