@@ -1,7 +1,7 @@
 """The result of a method: who belongs where, how surely, and how new rows would be placed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -33,6 +33,11 @@ class Clustering:
         soft = np.ascontiguousarray(soft[:, order], dtype=np.float32)
         centres = None if centres is None else np.ascontiguousarray(centres[order], dtype=np.float32)
         return cls(np.asarray(vectors, np.float32), soft, soft.argmax(1).astype(np.int32), centres)
+
+    def with_beside(self, name: str, soft: np.ndarray) -> "Clustering":
+        """Keep another soft assignment, its columns in the order of the clusters here that they overlap most."""
+        number = matched_numbers(self.labels, soft.argmax(1), soft.shape[1])
+        return replace(self, beside={**self.beside, name: np.ascontiguousarray(soft[:, np.argsort(number)])})
 
     @property
     def probability(self) -> np.ndarray:

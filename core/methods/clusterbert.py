@@ -1,7 +1,7 @@
 """ClusterBERT: learn the wording, let clusters form in noise, harden them (three stages, one architecture)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -49,7 +49,9 @@ class ClusterBert(Tsdae):
             "adapt_epochs": 2.0,
             "rounds": 2,
             "batch": 8,
+            "every": 500,
             "rate": 2e-5,
+            "head_rate": 2e-5,
             "depth": "all",
             "pooling": "first",
             "softmax": "full",
@@ -87,7 +89,7 @@ class ClusterBert(Tsdae):
         soft = heads.soft(vectors)
         start = cluster_means(vectors, soft.argmax(1), self.clusters)
         clustering = yield from self.cluster(bench, vectors, state, start=start)
-        return replace(clustering, beside={"p": soft})
+        return clustering.with_beside("p", soft)
 
 
 class _Pupil:
@@ -103,6 +105,8 @@ class _Pupil:
         method, vectors = self.method, (yield from all_vectors(self.learner, len(self.bench.texts)))
         texts, seed = self.bench.texts, self.bench.seed
         labels = yield from start_labels(vectors, texts, method.clusters, seed, method.start)
+        # Clusters keep the numbers, and on the map the colours, that they had in the stage before.
+        labels = matched_numbers(before.labels, labels[before.sample], method.clusters)[labels]
         self.heads.cluster.point_at(vectors, labels)
         length = method.form_epochs * method.steps_per_epoch(len(texts))
 
@@ -115,7 +119,7 @@ class _Pupil:
                 found = matched_numbers(self.heads.soft(clean).argmax(1), found, method.clusters)[found]
             return np.eye(method.clusters, dtype=np.float32)[found]
 
-        course = Course(FORM, method.rounds * length, method.every)
+        course = Course(FORM, method.rounds * length, method.every, turn=(method.rounds - 1) * length)
         yield from self._stage(course, length, method.form_weight, before, state, find)
 
     def harden(self, before: Guard, state: State) -> Work[None]:

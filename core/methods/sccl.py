@@ -1,7 +1,7 @@
 """SCCL: contrastive learning on two views of every text while clusters form (Zhang et al., NAACL 2021)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,14 +12,15 @@ from core.augment.contextual import Contextual
 from core.augment.views import STAGE as AUGMENT
 from core.augment.views import make_views
 from core.bench import Bench
-from core.clustering import Clustering
+from core.clustering import Clustering, cluster_means, matched_numbers
 from core.errors import BadInput
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
 from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK, Beginning, Deep
 from core.steps.partition import SMOOTH, UMAP
-from core.steps.train import Course, represent, train
+from core.steps.start import start_labels
+from core.steps.train import Course, all_vectors, represent, train
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed
@@ -119,7 +120,7 @@ class Sccl(Deep):
         """Count the views: all pass the frozen layers once, those of the steps' texts learn."""
         texts, tokens = len(lengths), float(lengths.sum())
         taken = len(self._roles(self.objective)[0])
-        return self._views * tokens, self.steps * min(self.batch, texts) / max(texts, 1) * tokens * taken
+        return self._views * tokens, self.steps * self._size(texts) / max(texts, 1) * tokens * taken
 
     def check(self, bench: Bench) -> None:
         """Also refuse views that would teach nothing or that cannot be made."""
@@ -134,7 +135,7 @@ class Sccl(Deep):
         """Say that training takes most of the time."""
         depth = self.depth_of(forecast.shape)
         taken = len(self._roles(self.objective)[0])
-        batch = min(self.batch, forecast.texts)
+        batch = self._size(forecast.texts)
         passes = self.steps * batch * taken / max(forecast.texts, 1)
         starts = 10 if self.partition == UMAP else 1
         deep = forecast.deep(depth, self._views, passes, batch)
@@ -161,7 +162,7 @@ class Sccl(Deep):
         yield from self._train(learner, heads, beginning, bench, state)
         vectors = yield from represent(learner, len(bench.texts), state)
         clustering = yield from self.cluster(bench, vectors, state, start=heads.centres.array())
-        return replace(clustering, beside={"q": heads.soft(vectors)})
+        return clustering.with_beside("q", heads.soft(vectors))
 
     def _make_views(self, bench: Bench) -> Work[list[list[str]]]:
         """Return two new wordings of all texts, or none where similar texts or dropout serve as such."""
@@ -192,10 +193,8 @@ class Sccl(Deep):
             objective = self.objective
             if objective == "sequential":
                 objective = "contrastive" if step < turn else "clustering"
-                if step == turn:
-                    heads.centres.move_to(guard.raw_centres(learner.sampled(guard.sample)))
             taken, roles = self._roles(objective)
-            chosen = batch_rows(rows, self.batch, bench.seed, step)
+            chosen = batch_rows(rows, self._size(rows), bench.seed, step)
             places = [chosen + view * rows for view in taken]
             if self.augmenter == SIMILAR and len(places) > 1:
                 random = np.random.default_rng([bench.seed, step])
@@ -210,8 +209,20 @@ class Sccl(Deep):
 
             return learner.step(np.concatenate(places), loss)
 
+        def ready(step: int) -> Work[None]:
+            """Between the halves of SCCL-Seq, find clusters anew in what the first has learnt."""
+            if turn and step == turn:
+                vectors = yield from all_vectors(learner, rows)
+                labels = yield from start_labels(vectors, bench.texts, self.clusters, bench.seed, self.start)
+                labels = matched_numbers(guard.labels, labels[guard.sample], self.clusters)[labels]
+                heads.centres.move_to(cluster_means(vectors, labels, self.clusters))
+
         course = Course("train", self.steps, self.every, turn)
-        yield from train(learner, guard, course, take, lambda _: heads.centres.array(), state)
+        yield from train(learner, guard, course, take, lambda _: heads.centres.array(), state, ready)
+
+    def _size(self, texts: int) -> int:
+        """Return how many texts a step takes. Similar texts in one batch would be pushed apart as well as together."""
+        return min(self.batch, max(texts // 8, 2)) if self.augmenter == SIMILAR else min(self.batch, texts)
 
     def _roles(self, objective: str) -> tuple[tuple[int, ...], tuple[int, int, int]]:
         """Say which wordings a step takes, and which of those play text, first view and second view."""

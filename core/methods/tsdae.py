@@ -57,7 +57,16 @@ class Tsdae(Deep):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"depth": "1"},
         BALANCED: {},
-        PAPER: {"batch": 8, "rate": 3e-5, "depth": "all", "pooling": "first", "softmax": "full"} | AS_PAPERS_DO,
+        PAPER: {
+            "batch": 8,
+            "every": 500,
+            "rate": 3e-5,
+            "head_rate": 3e-5,
+            "depth": "all",
+            "pooling": "first",
+            "softmax": "full",
+        }
+        | AS_PAPERS_DO,
     }
 
     adapt_epochs: float = knob(1.0, "How often all texts are said again to learn their wording.", low=0, high=50)
@@ -88,8 +97,10 @@ class Tsdae(Deep):
         return trained + float(lengths.sum()), trained
 
     def check(self, bench: Bench) -> None:
-        """Also refuse an encoder that cannot decode."""
+        """Also refuse an encoder that cannot decode, and to teach one that may not learn."""
         super().check(bench)
+        if self.depth == "0":
+            raise BadInput("With depth 0 no layer learns, so the wording would teach nothing: choose 1 or more.")
         kind = read_shape(bench.encoder).kind
         if kind not in DECODABLE:
             raise BadInput(

@@ -1,7 +1,7 @@
 """UFT, unsupervised fine-tuning: fill masks and pull texts to their clusters at the same time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -47,7 +47,15 @@ class Uft(Deep):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"epochs": 1, "depth": "1"},
         BALANCED: {},
-        PAPER: {"epochs": 10, "batch": 16, "depth": "all", "softmax": "full", "start": "kmeans"},
+        PAPER: {
+            "epochs": 10,
+            "batch": 16,
+            "every": 250,
+            "head_rate": 3e-5,
+            "depth": "all",
+            "softmax": "full",
+            "start": "kmeans",
+        },
     }
 
     partition: str = partition_knob(CENTRES, CENTRES)
@@ -112,15 +120,14 @@ class Uft(Deep):
         yield from pupil.warm_up(state)
         yield from pupil.train(state)
         vectors = yield from represent(learner, len(bench.texts), state)
-        beside = {"q": heads.soft(vectors)}
-        if self.partition != CENTRES:
-            clustering = yield from self.cluster(bench, vectors, state, start=heads.centres.array())
-            return replace(clustering, beside=beside)
-        yield StageStarted("cluster")
         learnt = heads.centres.array()
-        clustering = Clustering.from_soft(vectors, soft_assignment(vectors, learnt), learnt)
-        yield Progress("cluster", 1, 1)
-        return replace(clustering, beside=beside)
+        if self.partition == CENTRES:
+            yield StageStarted("cluster")
+            clustering = Clustering.from_soft(vectors, soft_assignment(vectors, learnt), learnt)
+            yield Progress("cluster", 1, 1)
+        else:
+            clustering = yield from self.cluster(bench, vectors, state, start=learnt)
+        return clustering.with_beside("q", heads.soft(vectors))
 
 
 class _Pupil:
@@ -195,7 +202,7 @@ class _Pupil:
         def share(some: np.ndarray, vectors: "Tensor", states: "Tensor", pack: "Pack") -> "dict[str, Tensor]":
             ids = torch.from_numpy(wanted.flat(some[pack.order])).to(learner.device)
             at = ids >= 0
-            mlm = heads.words.loss((states.detach() if still else states)[at], ids[at]) / max(len(places), 1)
+            mlm = heads.words.loss(states[at], ids[at], alone=still) / max(len(places), 1)
             if targets is None:
                 return combine(mlm, mlm)
             here = targets[torch.from_numpy(some).to(learner.device)]

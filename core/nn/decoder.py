@@ -1,5 +1,6 @@
 """Heads that say tokens: one that fills masks (UFT), and a decoder that says a whole text from its vector (TSDAE)."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,8 @@ class Words(nn.Module):
         """Start from the pretrained head where the encoder has one, otherwise as BERT's start."""
         super().__init__()
         self._embeddings = (trunk.model.get_input_embeddings(),)  # in a tuple: tied, not owned
-        tokens, width = self.embeddings.weight.shape
-        self.dense, self.norm = nn.Linear(width, width), nn.LayerNorm(width, eps=1e-12)
+        tokens, width = self.embeddings.weight.shape  # some encoders embed tokens more narrowly than they think
+        self.dense, self.norm = nn.Linear(trunk.shape.width, width), nn.LayerNorm(width, eps=1e-12)
         self.bias = nn.Parameter(torch.zeros(tokens))
         nn.init.normal_(self.dense.weight, std=_SPREAD)
         nn.init.zeros_(self.dense.bias)
@@ -57,23 +58,28 @@ class Words(nn.Module):
         """The encoder's own input embeddings."""
         return self._embeddings[0]
 
-    def logits(self, states: Tensor) -> Tensor:
-        """Return a score per token that may be said."""
+    def logits(self, states: Tensor, alone: bool = False) -> Tensor:
+        """Return a score per token that may be said; ``alone``, only the head learns from it, not the embeddings."""
         hidden = self.norm(F.gelu(self.dense(states)))
+        tied = self.embeddings.weight.detach() if alone else self.embeddings.weight
         if self.used is None:
-            return F.linear(hidden, self.embeddings.weight, self.bias)
-        return F.linear(hidden, self.embeddings.weight[self.used], self.bias[self.used])
+            return F.linear(hidden, tied, self.bias)
+        return F.linear(hidden, tied[self.used], self.bias[self.used])
 
-    def loss(self, states: Tensor, ids: Tensor) -> Tensor:
-        """Sum the cross entropy of the tokens that should have been said, some thousands at a time."""
+    def loss(self, states: Tensor, ids: Tensor, alone: bool = False) -> Tensor:
+        """Sum the cross entropy of the tokens that should have been said, some thousands at a time.
+
+        ``alone``, only this head learns, and nothing of the encoder moves.
+        """
         wanted = ids if self.used is None else self.place[ids]
+        states = states.detach() if alone else states
         total = states.new_zeros((), dtype=torch.float32)
         for some, right in zip(states.split(_TOKENS_AT_ONCE), wanted.split(_TOKENS_AT_ONCE), strict=True):
-            total = total + checkpoint(self._summed, some, right, use_reentrant=False, preserve_rng_state=False)
+            total = total + checkpoint(self._summed, some, right, alone, use_reentrant=False, preserve_rng_state=False)
         return total
 
-    def _summed(self, states: Tensor, wanted: Tensor) -> Tensor:
-        return F.cross_entropy(self.logits(states).float(), wanted, reduction="sum")
+    def _summed(self, states: Tensor, wanted: Tensor, alone: bool) -> Tensor:
+        return F.cross_entropy(self.logits(states, alone).float(), wanted, reduction="sum")
 
 
 class Decoder(nn.Module):
@@ -148,13 +154,14 @@ def pretrained_words(folder: Any) -> dict[str, Tensor] | None:
 
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, "pt") as file:
-            names = set(file.keys())
+            # Models that came from TensorFlow call the parts of a norm gamma and beta.
+            names = {re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name)): name for name in file.keys()}
             for dense, norm, bias in _PRETRAINED:
                 wanted = {
                     **{f"dense.{part}": f"{dense}.{part}" for part in ("weight", "bias")},
                     **{f"norm.{part}": f"{norm}.{part}" for part in ("weight", "bias")},
                     "bias": bias,
                 }
-                if names.issuperset(wanted.values()):
-                    return {own: file.get_tensor(name).float() for own, name in wanted.items()}
+                if names.keys() >= set(wanted.values()):
+                    return {own: file.get_tensor(names[name]).float() for own, name in wanted.items()}
     return None

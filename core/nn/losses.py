@@ -8,13 +8,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
+def in_full(like: Tensor) -> torch.autocast:
+    """Return the context in which products too are in full precision, wherever it is entered."""
+    return torch.autocast(like.device.type, enabled=False)
+
+
 def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
     """Pull two views of a text together and push all other texts of the batch away (SCCL Eq 1-2).
 
     Mean over all 2M anchors; the denominator holds the positive and the 2M - 2 others. Rows must have length one.
     """
     z = torch.cat([first, second]).float()
-    logits = z @ z.T / temperature
+    with in_full(z):
+        logits = z @ z.T / temperature
     logits = logits.masked_fill(torch.eye(len(z), dtype=torch.bool, device=z.device), -torch.inf)
     partner = torch.arange(len(z), device=z.device).roll(len(first))
     return F.cross_entropy(logits, partner)
@@ -23,8 +29,9 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
 def log_student_t(e: Tensor, mu: Tensor, alpha: float) -> Tensor:
     """Log of the soft assignment q of vectors to centres by a Student-t kernel (SCCL Eq 3)."""
     e, mu = e.float(), mu.float()
-    squared = ((e**2).sum(1, keepdim=True) + (mu**2).sum(1) - 2 * e @ mu.T).clamp_min(0)
-    return F.log_softmax(-(alpha + 1) / 2 * torch.log1p(squared / alpha), dim=1)
+    with in_full(e):
+        squared = ((e**2).sum(1, keepdim=True) + (mu**2).sum(1) - 2 * e @ mu.T).clamp_min(0)
+        return F.log_softmax(-(alpha + 1) / 2 * torch.log1p(squared / alpha), dim=1)
 
 
 def log_target(log_q: Tensor) -> Tensor:

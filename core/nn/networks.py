@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from core.clustering import cluster_means, squared_distances
 from core.nn.decoder import Decoder, Words, pretrained_words
-from core.nn.losses import kl_rows, log_student_t, log_target, nt_xent
+from core.nn.losses import in_full, kl_rows, log_student_t, log_target, nt_xent
 from core.nn.trunk import Trunk
 
 
@@ -145,7 +145,8 @@ class DenoisingHeads(Assigning):
 
     def log_soft(self, vectors: Tensor) -> Tensor:
         """Log of the head's probabilities p."""
-        return F.log_softmax(self.cluster(vectors.float()).float(), 1)
+        with in_full(vectors):
+            return F.log_softmax(self.cluster(vectors.float()), 1)
 
 
 class UftHeads(Assigning):

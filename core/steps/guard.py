@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from core.clustering import cluster_means, normalised, squared_distances
+from core.clustering import normalised, squared_distances
 from core.events import Checkpoint
 from core.steps.evaluate import dunn, silhouette
 
@@ -13,6 +13,7 @@ SAMPLE = 2_000  # a frame of so many points follows its snapshot within seconds
 _ROUNDS = 3
 _FLAT = 0.005  # a silhouette so low says nothing
 _SICK = 0.5  # below this share of the first order, or of the clusters, training has gone wrong
+_SETTLING = 25  # steps over which labels must keep still, however often one looks
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Guard:
         self.tolerance, self.patience = tolerance, patience
         self.looks: list[Look] = []
         self.before = before
+        self.turn = 0  # a step at which the objective changes: after it, looks before it count for nothing
         self._labels: np.ndarray | None = None
 
     def follow(self) -> "Guard":
@@ -100,10 +102,6 @@ class Guard:
         assert self._labels is not None
         return self._labels
 
-    def raw_centres(self, vectors: np.ndarray) -> np.ndarray:
-        """Return where the clusters of the last look lie among the sample's vectors as they are."""
-        return cluster_means(vectors, self.labels, self.clusters)
-
     def health(self, look: Look) -> float:
         """Say how much of the first look's order is left: 1 at the start, near 0 when clusters fall together.
 
@@ -116,29 +114,38 @@ class Guard:
 
     def score(self, look: Look) -> float:
         """Score a look without labels: how clear the clusters are now, times their health."""
-        return look.silhouette * self.health(look)
+        return look.silhouette * (self.health(look) if look.silhouette > 0 else 1.0)
 
     @property
     def best(self) -> Look:
-        """The look whose clusters are kept: the last of those with the highest score."""
-        return max(self.looks, key=lambda look: (self.score(look), look.step))
+        """The look whose clusters are kept: the last of those with the highest score that have not fallen together."""
+        sound = [look for look in self.looks if not self._is_sick(look)]
+        return max(self._counted(sound) or sound, key=lambda look: (self.score(look), look.step))
 
     @property
     def collapsed(self) -> bool:
         """Whether the clusters have fallen together at the last look."""
-        now = self.looks[-1]
-        return self.health(now) < _SICK or now.clusters < _SICK * self.looks[0].clusters
+        return self._is_sick(self.looks[-1])
+
+    def _is_sick(self, look: Look) -> bool:
+        return self.health(look) < _SICK or look.clusters < _SICK * self.looks[0].clusters
+
+    def _counted(self, looks: list[Look]) -> list[Look]:
+        """Return the looks since the turn, once there is one; until then all."""
+        return [look for look in looks if look.step >= self.turn or self.looks[-1].step < self.turn]
 
     @property
     def verdict(self) -> str:
         """Say "collapsed", "settled", "stalled", or nothing if training should go on."""
+        now, best = self.looks[-1], self.best
         if self.collapsed:
             return "collapsed"
-        now = self.looks[-1]
-        since = [look for look in self.looks if look.step > self.best.step]
-        if len(self.looks) > 2 and now.changed <= self.tolerance:
+        if now.step < self.turn:
+            return ""
+        lately = sum(look.changed for look in self.looks if look.step > now.step - _SETTLING)
+        if len(self._counted(self.looks)) > 2 and lately <= self.tolerance:
             return "settled"
-        return "stalled" if len(since) >= self.patience else ""
+        return "stalled" if sum(look.step > best.step for look in self.looks) >= self.patience else ""
 
     def sentence(self) -> tuple[str, str]:
         """Say in words which checkpoint is kept and why, and whether that is a warning."""

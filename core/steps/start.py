@@ -15,7 +15,7 @@ from core.steps.neighbours import NEAR, joined_views, near_rows, smoothed
 from core.work import Work
 
 STARTS = ("similar", "kmeans")
-_TRIES = 5
+_TRIES = 10
 _LINKED = 3_000
 _CLEARLY = 1.1  # on Tweet (89 uneven groups) linkage is 1.17 times as clear; where groups are even, about 1
 

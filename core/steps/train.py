@@ -28,7 +28,8 @@ _REPRESENT = "represent"
 class Course:
     """How long a training may take and how often it is looked at.
 
-    ``turn`` is a step at which the objective changes: only after it may the guard find that nothing changes.
+    ``turn`` is a step at which the objective changes: only what is seen after it decides when to stop, and what to
+    keep.
     With ``keeps_best`` false the end is kept unless it collapsed, and no stop comes earlier: for stages whose gain
     no figure without labels can show.
     """
@@ -61,6 +62,7 @@ def train(
     is left at the checkpoint that the guard calls best.
     """
     stage, total = course.stage, max(course.steps, 1)
+    guard.turn = course.turn
     yield StageStarted(stage, total)
     if (kept := state.get(KEPT)) is not None and _is_settled(kept, stage):
         if kept.values["stage"] == stage:
@@ -81,16 +83,16 @@ def train(
         return learner.checkpoint(stage, guard.values() | {"begin": begin}, guard.arrays())
 
     good, done = standing(), learner.steps - begin
-    while done < course.steps and (done < course.turn or not _over(guard, course)):
-        if ready is not None:
-            yield from ready(done)
-        if not take(done):
-            yield Note(f"Memory ran short: {learner.piece_tokens:,} tokens are now taken at a time.", "warning")
-        done = learner.steps - begin
-        yield Progress(stage, done, total)
-        if done % course.every and done < course.steps:
-            continue
+    while done < course.steps and not _over(guard, course):
         try:
+            if ready is not None:
+                yield from ready(done)
+            if not take(done):
+                yield Note(f"Memory ran short: {learner.piece_tokens:,} tokens are now taken at a time.", "warning")
+            done = learner.steps - begin
+            yield Progress(stage, done, total)
+            if done % course.every and done < course.steps:
+                continue
             terms = learner.told()
         except Diverged:
             learner.restore(good)
@@ -145,12 +147,14 @@ def represent(learner: Learner, rows: int, state: State) -> Work[np.ndarray]:
 
 
 def all_vectors(learner: Learner, rows: int, stage: str = "") -> Work[np.ndarray]:
-    """Return the vectors of all texts as the encoder sees them now, without noise."""
+    """Return the vectors of all texts as the encoder sees them now, without noise; raise Diverged if one is none."""
     vectors, done = np.empty((rows, learner.trunk.shape.width), np.float32), 0
     for places, batch in learner.vectors(np.arange(rows)):
         vectors[places] = batch
         done += len(places)
         yield Progress(stage, done, rows) if stage else None
+    if not np.isfinite(vectors).all():
+        raise Diverged
     return vectors
 
 
@@ -158,12 +162,13 @@ class Targets:
     """What a stage learns towards, over the whole set: found anew every ``length`` steps, and kept.
 
     Kept, because a resumed training must go on with the targets it had, which the weights of today would not give.
+    The last two are: a resumed training begins at its last look, which may lie before the newest targets.
     """
 
     def __init__(self, stage: str, length: int, find: Callable[[int], Work[np.ndarray]], state: State) -> None:
         """``find`` finds the targets of a number, from 0; those that a checkpoint holds are used instead."""
-        self.name, self.length, self.find = f"targets of {stage}", max(length, 1), find
-        self.kept, self.number = state.get(self.name), -1
+        self.names, self.length, self.find = (f"targets of {stage}", f"other targets of {stage}"), max(length, 1), find
+        self.kept, self.number = [state[name] for name in self.names if name in state], -1
         self.values = np.empty((0, 0), np.float32)
 
     def ready(self, step: int) -> Work[None]:
@@ -171,9 +176,9 @@ class Targets:
         number = step // self.length
         if number == self.number:
             return
-        if self.number < 0 and self.kept is not None and self.kept.values["number"] == number:
-            self.values = self.kept.arrays["targets"]
+        if known := [kept for kept in self.kept if kept.values["number"] == number]:
+            self.values = known[0].arrays["targets"]
         else:
             self.values = yield from self.find(number)
-            yield Checkpoint(self.name, {"targets": self.values}, {"number": number})
+            yield Checkpoint(self.names[number % 2], {"targets": self.values}, {"number": number})
         self.number = number
