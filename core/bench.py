@@ -17,6 +17,7 @@ from core.vectors import VectorCache, prune
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded by those who train
+    from core.nn.prefix import Prefix
     from core.nn.training import Source
     from core.nn.trunk import Trunk
 
@@ -111,20 +112,28 @@ class Bench:
 
         View ``v`` of text ``i`` is row ``v * len(texts) + i`` of the result.
         """
-        from core.nn.prefix import fits, keep_prefix
-
-        encoder = self.load()
-        parts = []
+        encoder, parts = self.load(), []
         for view in views:
             parts.append((yield from self.tokenise(encoder, view)))
         tokens = Tokens.joined(parts)
+        return (yield from self._kept(trunk, tokens, stage)) or tokens
+
+    def prepare_decoder(self, trunk: "Trunk", stage: str) -> Work["Source | None"]:
+        """Compute once what a decoder's frozen layers give for all texts; None where there is nothing to keep."""
+        tokens = yield from self.tokenise(self.load())
+        return (yield from self._kept(trunk, tokens, stage, causal=True))
+
+    def _kept(self, trunk: "Trunk", tokens: Tokens, stage: str, causal: bool = False) -> Work["Prefix | None"]:
+        from core.nn.prefix import fits, keep_prefix
+
         if trunk.start and fits(self.cache, len(tokens.ids), trunk.shape.width):
             everything = hashlib.sha256(tokens.digests().tobytes()).hexdigest()[:24]
-            name = f"{encoder.weights_digest[:16]}-{trunk.start}-{self.precision}-{everything}"
+            way = "causal-" if causal else ""
+            name = f"{self.load().weights_digest[:16]}-{trunk.start}-{self.precision}-{way}{everything}"
             folder, budget = self.cache / "prefix" / name, TOKENS_PER_BATCH[self.device]
-            return (yield from keep_prefix(trunk, tokens, budget, folder, self.device, self.precision, stage))
+            return (yield from keep_prefix(trunk, tokens, budget, folder, self.device, self.precision, stage, causal))
         yield StageStarted(stage)
         if trunk.start:
             yield Note("The frozen layers run along in every step: what they give is too large to be kept here.")
         yield Progress(stage, 1, 1)
-        return tokens
+        return None

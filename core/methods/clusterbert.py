@@ -11,7 +11,7 @@ from core.clustering import Clustering, cluster_means, matched_numbers
 from core.events import AFRESH, State
 from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK
-from core.methods.tsdae import ADAPT, Noise, Tsdae
+from core.methods.tsdae import ADAPT, DECODER, Noise, Tsdae
 from core.steps.guard import Guard
 from core.steps.partition import SMOOTH
 from core.steps.start import start_labels
@@ -41,7 +41,7 @@ class ClusterBert(Tsdae):
 
     name = "clusterbert"
     title = "Noisy clusters (ClusterBERT)"
-    stages = ("encode", "compare", "prepare", ADAPT, FORM, HARDEN, "represent", "cluster")
+    stages = ("encode", "compare", "prepare", DECODER, ADAPT, FORM, HARDEN, "represent", "cluster")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"adapt_epochs": 0.0, "form_epochs": 1, "harden_epochs": 1, "depth": "1"},
         BALANCED: {},
@@ -78,6 +78,10 @@ class ClusterBert(Tsdae):
     def epochs(self) -> dict[str, float]:
         """How many epochs each training stage takes."""
         return {ADAPT: self.adapt_epochs, FORM: self.rounds * self.form_epochs, HARDEN: self.harden_epochs}
+
+    def says(self, stage: str) -> bool:
+        """Say whether texts are said again in a stage: in the later ones unless that is switched off."""
+        return stage == ADAPT or self.reconstruct
 
     def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Adapt, form, harden, then partition clean vectors, starting from what the head says."""
@@ -150,7 +154,7 @@ class _Pupil:
                 term = heads.cross_entropy(vectors, wanted[torch.from_numpy(some).to(learner.device)]) / len(rows)
                 if not method.reconstruct:
                     return {"loss": term, "clustering": term}
-                again = heads.decoder.loss(vectors, texts.taken(some)) / said
+                again = heads.decoder.loss(vectors, texts.taken(some), self.noise.kept(rows[some])) / said
                 return {"loss": weight * term + (1 - weight) * again, "clustering": term, "reconstruction": again}
 
             return learner.step_apart(left, share)

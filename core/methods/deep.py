@@ -87,7 +87,7 @@ class Deep(Method):
         """Make the texts ready as they are, for a method with fresh noise in every epoch, and say what that costs."""
         source = yield from bench.prepare(trunk, [bench.texts], "prepare")
         if trunk.start:
-            yield Note("What is hidden changes in every epoch, so the frozen layers run along in every step.")
+            yield Note("What is hidden changes in every epoch, so the frozen layers read it along in every step.")
         return source
 
     def learner(self, bench: Bench, trunk: "Trunk", heads: "nn.Module", source: "Source") -> "Learner":

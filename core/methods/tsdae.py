@@ -1,7 +1,7 @@
 """TSDAE: the encoder learns the domain by saying texts again from the few words it was shown (Wang et al., 2021)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -25,10 +25,10 @@ if TYPE_CHECKING:  # torch is loaded when it is needed
 
     from core.nn.networks import DenoisingHeads
     from core.nn.packing import Pack
-    from core.nn.training import Learner
+    from core.nn.training import Learner, Source
 
 SOFTMAXES = ("corpus", "full")
-ADAPT = "adapt"
+ADAPT, DECODER = "adapt", "prepare decoder"
 
 
 def softmax_knob() -> Any:
@@ -53,7 +53,7 @@ class Tsdae(Deep):
 
     name = "tsdae"
     title = "Domain adaptation (TSDAE)"
-    stages: ClassVar[tuple[str, ...]] = ("encode", "compare", "prepare", ADAPT, "represent", "cluster")
+    stages: ClassVar[tuple[str, ...]] = ("encode", "compare", "prepare", DECODER, ADAPT, "represent", "cluster")
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"depth": "1"},
         BALANCED: {},
@@ -87,14 +87,22 @@ class Tsdae(Deep):
         """Return the number of whole batches in an epoch."""
         return texts // min(self.batch, texts)
 
-    def _passes(self) -> float:
-        """How often all texts go through the learning layers: what is left of them, and all of them to be said."""
-        return 1.0 - self.noise + 0.2 + 1.0
+    def says(self, stage: str) -> bool:
+        """Say whether texts are said again in a stage."""
+        return True
+
+    @property
+    def _left(self) -> float:
+        """The share of all tokens that noise leaves, those around a text included."""
+        return 1.0 - self.noise + 0.2
 
     def trained_tokens(self, lengths: np.ndarray) -> tuple[float, float]:
-        """Noise is fresh in every epoch, so the frozen layers run along each time."""
-        trained = sum(self.epochs.values()) * self._passes() * float(lengths.sum())
-        return trained + float(lengths.sum()), trained
+        """Noise is fresh in every epoch, so the frozen layers read it each time; whole texts they read twice in all."""
+        tokens = float(lengths.sum())
+        frozen = 2.0 + sum(self.epochs.values()) * self._left
+        return frozen * tokens, tokens * sum(
+            epochs * (self._left + self.says(stage)) for stage, epochs in self.epochs.items()
+        )
 
     def check(self, bench: Bench) -> None:
         """Also refuse an encoder that cannot decode, and to teach one that may not learn."""
@@ -111,15 +119,19 @@ class Tsdae(Deep):
     def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
         """Say that the trainings take most of the time."""
         depth = self.depth_of(forecast.shape)
-        stages = {
-            stage.name: stage for stage in forecast.deep(depth, 1, self._passes(), min(self.batch, forecast.texts))
-        }
-        # The softmax over some ten thousand tokens costs about as much as two layers; the rest runs along frozen.
-        epoch = stages["train"].seconds * (1 + 2 / max(depth, 1))
-        epoch += forecast.forward(forecast.shape.layers - depth, self._passes())
-        trainings = [Stage(name, 1 + epochs * epoch, stages["train"].memory) for name, epochs in self.epochs.items()]
+        stages = {stage.name: stage for stage in forecast.deep(depth, 1, 1, min(self.batch, forecast.texts))}
+        reading = forecast.training(depth, self._left) + forecast.forward(forecast.shape.layers - depth, self._left)
+        # The softmax over some ten thousand tokens costs about as much as a layer and a half.
+        saying = forecast.training(depth, 1) + 1.5 * forecast.training(1, 1)
+        memory = stages["train"].memory
+        trainings = [
+            Stage(name, 1 + 1.1 * epochs * (reading + saying * self.says(name)), memory)
+            for name, epochs in self.epochs.items()
+        ]
+        decoder = replace(stages["prepare"], name=DECODER)
+        before = (*(stages[name] for name in ("encode", "compare", "prepare")), decoder)
         ending = forecast.cluster(self.clusters, forecast.shape.width, self.partition)
-        return *(stages[name] for name in ("encode", "compare", "prepare")), *trainings, stages["represent"], ending
+        return *before, *trainings, stages["represent"], ending
 
     # The work -----------------------------------------------------------------------------------------------------
 
@@ -138,19 +150,20 @@ class Tsdae(Deep):
         encoder = bench.load()
         trunk = Trunk(encoder.trainable_model(), int(self.depth))
         source = yield from self.ready(bench, trunk)
+        kept = yield from bench.prepare_decoder(trunk, DECODER)
         tokens = yield from bench.tokenise(encoder)
         used = tokens_said(tokens, self.softmax)
         heads = DenoisingHeads(trunk, self.clusters, used, encoder.folder, bench.seed)
         learner = self.learner(bench, trunk, heads, source)
-        noise = Noise(tokens, encoder.tokenizer, self.noise, self.batch, bench.seed)
+        noise = Noise(tokens, kept, encoder.tokenizer, self.noise, self.batch, bench.seed)
         guard = beginning.guard
 
         def take(step: int) -> bool:
-            texts, left, _ = noise.batch(step, learner.steps)
+            texts, left, drawn = noise.batch(step, learner.steps)
             said = max(int((texts.lengths - 1).sum()), 1)
 
             def share(rows: np.ndarray, vectors: "Tensor", states: "Tensor", pack: "Pack") -> "dict[str, Tensor]":
-                term = heads.decoder.loss(vectors, texts.taken(rows)) / said
+                term = heads.decoder.loss(vectors, texts.taken(rows), noise.kept(drawn[rows])) / said
                 return {"loss": term, "reconstruction": term}
 
             return learner.step_apart(left, share)
@@ -173,11 +186,13 @@ def following(guard: Guard, start: np.ndarray) -> Callable[[np.ndarray], np.ndar
 class Noise:
     """Makes the batches of a denoising training: the texts of a step, and what is left of them."""
 
-    def __init__(self, tokens: Tokens, tokenizer: object, ratio: float, size: int, seed: int) -> None:
-        """Know the corpus's tokens and which of them begin words."""
+    def __init__(
+        self, tokens: Tokens, kept: "Source | None", tokenizer: object, ratio: float, size: int, seed: int
+    ) -> None:
+        """Know the corpus's tokens, what a decoder's frozen layers make of them, and which of them begin words."""
         from core.nn.noise import Vocabulary
 
-        self.tokens, self.known = tokens, Vocabulary.of(tokenizer)
+        self.tokens, self._kept, self.known = tokens, kept, Vocabulary.of(tokenizer)
         self.ratio, self.size, self.seed = ratio, size, seed
 
     def batch(self, step: int, drawn: int) -> tuple[Tokens, Tokens, np.ndarray]:
@@ -188,3 +203,7 @@ class Noise:
         rows = batch_rows(len(self.tokens), self.size, self.seed, step)
         texts = self.tokens.taken(rows)
         return texts, without_words(texts, self.known, self.ratio, np.random.default_rng([self.seed, drawn])), rows
+
+    def kept(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return what the decoder's frozen layers make of some texts, if that was computed before."""
+        return None if self._kept is None else self._kept.flat(rows)

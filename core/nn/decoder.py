@@ -7,14 +7,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
+from core.nn.losses import said_tokens
 from core.nn.packing import Pack, attend, together
 from core.nn.trunk import Trunk
 from core.shape import DECODABLE
 from core.tokens import Tokens
 
-_TOKENS_AT_ONCE = 2_048
 _SPREAD = 0.02
 # Where pretrained models keep their language-model head: dense, its layer norm, the bias of the tokens.
 _PRETRAINED = (
@@ -60,26 +59,23 @@ class Words(nn.Module):
 
     def logits(self, states: Tensor, alone: bool = False) -> Tensor:
         """Return a score per token that may be said; ``alone``, only the head learns from it, not the embeddings."""
+        return F.linear(*self._meeting(states, alone))
+
+    def _meeting(self, states: Tensor, alone: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what is multiplied to score tokens: the states as the head sees them, the tokens, their bias."""
         hidden = self.norm(F.gelu(self.dense(states)))
         tied = self.embeddings.weight.detach() if alone else self.embeddings.weight
         if self.used is None:
-            return F.linear(hidden, tied, self.bias)
-        return F.linear(hidden, tied[self.used], self.bias[self.used])
+            return hidden, tied, self.bias
+        return hidden, tied.index_select(0, self.used), self.bias.index_select(0, self.used)
 
     def loss(self, states: Tensor, ids: Tensor, alone: bool = False) -> Tensor:
-        """Sum the cross entropy of the tokens that should have been said, some thousands at a time.
+        """Sum the cross entropy of the tokens that should have been said.
 
         ``alone``, only this head learns, and nothing of the encoder moves.
         """
         wanted = ids if self.used is None else self.place[ids]
-        states = states.detach() if alone else states
-        total = states.new_zeros((), dtype=torch.float32)
-        for some, right in zip(states.split(_TOKENS_AT_ONCE), wanted.split(_TOKENS_AT_ONCE), strict=True):
-            total = total + checkpoint(self._summed, some, right, alone, use_reentrant=False, preserve_rng_state=False)
-        return total
-
-    def _summed(self, states: Tensor, wanted: Tensor, alone: bool) -> Tensor:
-        return F.cross_entropy(self.logits(states, alone).float(), wanted, reduction="sum")
+        return said_tokens(*self._meeting(states.detach() if alone else states, alone), wanted)
 
 
 class Decoder(nn.Module):
@@ -108,43 +104,45 @@ class Decoder(nn.Module):
         """The live encoder."""
         return self._trunk[0]
 
-    def states(self, z: Tensor, ids: Tensor, pack: Pack) -> Tensor:
-        """Return the states from which the next tokens are said; ``z`` holds one vector per text as they lie."""
+    def states(self, z: Tensor, entering: Tensor, pack: Pack) -> Tensor:
+        """Return the states from which the next tokens are said; ``z`` holds one vector per text as they lie.
+
+        ``entering`` are the token ids, or what the frozen layers made of them.
+        """
         trunk = self.trunk
         owner = torch.from_numpy(np.repeat(np.arange(len(pack.lengths)), pack.lengths)).to(z.device)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and trunk.start == 0):
-            states = trunk.embedded(ids, pack)
-            for layer in trunk.layers[: trunk.start]:
-                states = _layer(layer, states, pack, None)
+        states = entering if entering.is_floating_point() else trunk(entering, pack, stop=trunk.start)
         for place, layer in enumerate(trunk.layers[trunk.start :]):
-            entering = F.dropout(self.out[place](self.value[place](z)), layer.attention.output.dropout.p, self.training)
-            states = _layer(layer, states, pack, (entering[owner], self.norm[place]))
+            memory = F.dropout(self.out[place](self.value[place](z)), layer.attention.output.dropout.p, self.training)
+            states = _layer(layer, states, pack, memory[owner], self.norm[place])
         return states
 
-    def loss(self, z: Tensor, texts: Tokens) -> Tensor:
-        """Sum the cross entropy of every token but the first, each said from those before it and the vector."""
+    def loss(self, z: Tensor, texts: Tokens, kept: np.ndarray | None = None) -> Tensor:
+        """Sum the cross entropy of every token but the first, each said from those before it and the vector.
+
+        ``kept`` is what the frozen layers make of the texts' tokens, if that was computed before.
+        """
         lengths = texts.lengths
         said = np.maximum(lengths - 1, 0)
-        pack = Pack(said[said > 0])
+        pack = Pack(said[said > 0], causal=True)
         rows = np.flatnonzero(said > 0)[pack.order]
         if not len(rows):
             return z.sum() * 0.0
         start = np.repeat(texts.offsets[rows] - np.cumsum(said[rows]) + said[rows], said[rows])
         places = start + np.arange(len(start))
         device = z.device
-        before, after = (torch.from_numpy(texts.ids[places + shift].astype(np.int64)).to(device) for shift in (0, 1))
-        states = self.states(z[torch.from_numpy(rows).to(device)], before, pack)
+        after = torch.from_numpy(texts.ids[places + 1].astype(np.int64)).to(device)
+        before = torch.from_numpy(texts.ids.astype(np.int64) if kept is None else kept.astype(np.float32))
+        states = self.states(z[torch.from_numpy(rows).to(device)], before[torch.from_numpy(places)].to(device), pack)
         return self.words.loss(states, after)
 
 
-def _layer(layer: Any, states: Tensor, pack: Pack, entering: tuple[Tensor, nn.Module] | None) -> Tensor:
+def _layer(layer: Any, states: Tensor, pack: Pack, memory: Tensor, norm: nn.Module) -> Tensor:
     own = layer.attention.self
     drop = own.dropout.p if own.training else 0.0
     joined = together(states, own.query, own.key, own.value)
-    states = layer.attention.output(attend(pack, joined, own.num_attention_heads, drop, {}, causal=True), states)
-    if entering is not None:
-        vector, norm = entering
-        states = norm(states + vector)
+    states = layer.attention.output(attend(pack, joined, own.num_attention_heads, drop, {}), states)
+    states = norm(states + memory)
     return layer.output(layer.intermediate(states), states)
 
 

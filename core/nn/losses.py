@@ -3,9 +3,13 @@
 Symbols are the papers': e vectors, mu centres, q soft assignment, p target, z projected views.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+_TOKENS_AT_ONCE = 1_024
 
 
 def in_full(like: Tensor) -> torch.autocast:
@@ -43,3 +47,45 @@ def log_target(log_q: Tensor) -> Tensor:
 def kl_rows(log_p: Tensor, log_q: Tensor) -> Tensor:
     """Kullback-Leibler divergence KL(p || q), averaged over rows (SCCL Eq 5-6)."""
     return (log_p.exp() * (log_p - log_q)).sum(1).mean()
+
+
+def said_tokens(hidden: Tensor, table: Tensor, bias: Tensor, wanted: Tensor) -> Tensor:
+    """Sum the cross entropy of softmax(hidden · tableᵀ + bias) to the tokens wanted (TSDAE; masked words).
+
+    The same as a linear map and ``cross_entropy``, but the gradient is made where the scores are, some tokens at a
+    time: the scores, a number for every token of a batch and every word of a language, are neither kept nor
+    computed again.
+    """
+    total: Tensor = _SaidTokens.apply(hidden, table, bias, wanted)
+    return total
+
+
+class _SaidTokens(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, table: Tensor, bias: Tensor, wanted: Tensor) -> Tensor:
+        by_hidden, total = torch.empty_like(hidden), hidden.new_zeros((), dtype=bias.dtype)
+        by_table, by_bias = (
+            torch.zeros_like(one) if needed else None
+            for one, needed in zip((table, bias), ctx.needs_input_grad[1:3], strict=True)
+        )
+        for start in range(0, len(hidden), _TOKENS_AT_ONCE):
+            some = hidden[start : start + _TOKENS_AT_ONCE]
+            right = wanted[start : start + _TOKENS_AT_ONCE, None]
+            scores = F.linear(some, table, bias).to(bias.dtype)
+            total -= scores.gather(1, right).sum()
+            highest = scores.amax(1, keepdim=True)
+            chances = scores.sub_(highest).exp_()
+            sums = chances.sum(1, keepdim=True)
+            total += (sums.log() + highest).sum()
+            gradient = chances.div_(sums).scatter_add_(1, right, -torch.ones_like(sums))
+            by_hidden[start : start + _TOKENS_AT_ONCE] = gradient @ table
+            if by_table is not None:
+                by_table += gradient.T @ some
+            if by_bias is not None:
+                by_bias += gradient.sum(0)
+        ctx.save_for_backward(by_hidden, by_table, by_bias)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
+        return *(None if one is None else one * outer[0] for one in ctx.saved_tensors), None

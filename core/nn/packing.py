@@ -13,8 +13,9 @@ class Pack:
     group of equal lengths after another, each of which is a plain (texts, length) block.
     """
 
-    def __init__(self, lengths: np.ndarray) -> None:
-        """Sort by length; ``order`` says which text lies where."""
+    def __init__(self, lengths: np.ndarray, causal: bool = False) -> None:
+        """Sort by length; ``order`` says which text lies where. In a ``causal`` pack no token sees a later one."""
+        self.causal = causal
         self.order = np.argsort(-lengths, kind="stable")
         self.lengths = lengths[self.order]
         sizes, counts = np.unique(self.lengths, return_counts=True)
@@ -40,17 +41,15 @@ class Pack:
         return lying[torch.from_numpy(back).to(lying.device)]
 
 
-def attend(
-    pack: Pack, joined: Tensor, heads: int, drop: float, bias: dict[int, Tensor], causal: bool = False
-) -> Tensor:
+def attend(pack: Pack, joined: Tensor, heads: int, drop: float, bias: dict[int, Tensor]) -> Tensor:
     """Let every text attend to itself; ``joined`` holds query, key and value side by side.
 
-    ``bias`` holds, for architectures that have one, a bias for each length. With ``causal`` no token sees a later one.
+    ``bias`` holds, for architectures that have one, a bias for each length.
     """
     found = []
     for (count, size), block in zip(pack.groups, pack.blocks(joined), strict=True):
         q, k, v = block.view(count, size, 3, heads, -1).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.get(size), dropout_p=drop, is_causal=causal)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.get(size), dropout_p=drop, is_causal=pack.causal)
         found.append(mixed.transpose(1, 2).reshape(count * size, -1))
     return torch.cat(found)
 

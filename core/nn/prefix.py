@@ -51,10 +51,18 @@ def fits(cache: Path, tokens: int, width: int) -> bool:
 
 
 def keep_prefix(
-    trunk: Trunk, tokens: Tokens, budget: int, folder: Path, device: str, precision: str, stage: str
+    trunk: Trunk,
+    tokens: Tokens,
+    budget: int,
+    folder: Path,
+    device: str,
+    precision: str,
+    stage: str,
+    causal: bool = False,
 ) -> Work[Prefix]:
     """Compute the states that enter the trunk's first learning layer, or open them if they are kept already.
 
+    ``causal`` ones are those of a decoder, in which no token sees a later one.
     The file is written in the order in which texts are computed. Every so often it is synced and its length noted,
     so that a stopped or killed run goes on from there.
     """
@@ -75,7 +83,7 @@ def keep_prefix(
         try:
             with lock.acquire(timeout=0.5):
                 if not path.exists():
-                    yield from _compute(trunk, unique, plan, folder, device, precision, stage)
+                    yield from _compute(trunk, unique, plan, folder, device, precision, stage, causal)
         except Timeout:  # another process computes the same: wait for it rather than write over it
             yield None
     forget_oldest(folder.parent, LARGEST_PREFIX, keep=folder)
@@ -85,7 +93,14 @@ def keep_prefix(
 
 
 def _compute(
-    trunk: Trunk, unique: Tokens, plan: list[np.ndarray], folder: Path, device: str, precision: str, stage: str
+    trunk: Trunk,
+    unique: Tokens,
+    plan: list[np.ndarray],
+    folder: Path,
+    device: str,
+    precision: str,
+    stage: str,
+    causal: bool,
 ) -> Work[None]:
     part, mark = folder / "states.part", folder / "synced.json"
     synced = load_json(mark) if mark.exists() and part.exists() else {"batches": 0, "tokens": 0}
@@ -97,7 +112,7 @@ def _compute(
         file.seek(0, os.SEEK_END)
         unsynced = 0
         for number in range(int(synced["batches"]), len(plan)):
-            states = in_halves(plan[number], lambda rows: _states(trunk, unique.taken(rows), device, precision))
+            states = in_halves(plan[number], lambda rows: _states(trunk, unique.taken(rows), device, precision, causal))
             file.write(states.tobytes())
             done, unsynced = done + len(states), unsynced + states.nbytes
             if unsynced >= _SYNCED_EVERY or done == total:
@@ -109,8 +124,8 @@ def _compute(
     part.rename(folder / "states.f16")
 
 
-def _states(trunk: Trunk, tokens: Tokens, device: str, precision: str) -> np.ndarray:
-    pack = Pack(tokens.lengths)
+def _states(trunk: Trunk, tokens: Tokens, device: str, precision: str, causal: bool) -> np.ndarray:
+    pack = Pack(tokens.lengths, causal)
     ids = torch.from_numpy(tokens.flat(pack.order).astype(np.int64)).to(device)
     with torch.inference_mode(), autocast(device, precision):
         return trunk(ids, pack, stop=trunk.start).half().cpu().numpy()

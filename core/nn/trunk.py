@@ -87,6 +87,17 @@ class Trunk(nn.Module):
         """Name the parameters that learn, each once however many modules share it."""
         return ((name, value) for name, value in self.model.named_parameters() if value.requires_grad)
 
+    def train(self, mode: bool = True) -> "Trunk":
+        """Let only layers that learn drop anything out, so that frozen ones give the same kept or computed again."""
+        super().train(mode)
+        if self.depth == 0:
+            self.model.eval()
+        elif self.start:
+            self.model.embeddings.eval()
+            for layer in self.layers[: self.start]:
+                layer.eval()
+        return self
+
     def forward(self, flat: Tensor, pack: Pack, stop: int | None = None) -> Tensor:
         """Walk up to layer ``stop``, from token ids or from states that enter the first learning layer."""
         if not self.shape.splits:

@@ -15,9 +15,11 @@ from core.nn.decoder import Decoder, Words, pretrained_words
 from core.nn.networks import ClusterHead, DenoisingHeads, UftHeads
 from core.nn.noise import Vocabulary, masked, without_words
 from core.nn.packing import Pack
+from core.nn.prefix import keep_prefix
 from core.nn.training import Learner
 from core.nn.trunk import Trunk
 from core.tokens import Tokens
+from tests.benchmarks.timing import drained
 
 SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 40, "vocab_size": 60}
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -44,7 +46,7 @@ def test_the_decoder_is_the_librarys_decoder_with_one_key() -> None:
         layer.crossattention.output.dense.load_state_dict(decoder.out[place].state_dict())
         layer.crossattention.output.LayerNorm.load_state_dict(decoder.norm[place].state_dict())
     ids, z = torch.randint(5, 60, (4, 6)), torch.randn(4, 24)
-    ours = decoder.states(z, ids.reshape(-1), Pack(np.full(4, 6))).view(4, 6, -1)
+    ours = decoder.states(z, ids.reshape(-1), Pack(np.full(4, 6), causal=True)).view(4, 6, -1)
     expected = theirs.bert(ids, encoder_hidden_states=z[:, None]).last_hidden_state
     torch.testing.assert_close(ours, expected, atol=2e-5, rtol=1e-4)
     expected.square().sum().backward()
@@ -57,7 +59,7 @@ def test_the_decoder_is_the_librarys_decoder_with_one_key() -> None:
 def test_no_token_sees_a_later_one_and_every_token_sees_the_vector(depth: int) -> None:
     trunk = trunk_of(depth)
     decoder = Decoder(trunk, Words(trunk)).eval()
-    ids, z, pack = torch.randint(5, 60, (8,)), torch.randn(1, 24), Pack(np.array([8]))
+    ids, z, pack = torch.randint(5, 60, (8,)), torch.randn(1, 24), Pack(np.array([8]), causal=True)
     before = decoder.states(z, ids, pack)
     changed = ids.clone()
     changed[5] = (ids[5] + 1) % 55 + 5
@@ -86,7 +88,8 @@ def test_the_loss_is_the_sum_over_all_tokens_but_the_first() -> None:
     naive = 0.0
     for row in range(len(texts)):
         ids = torch.from_numpy(texts[row].astype(np.int64))
-        logits = decoder.words.logits(decoder.states(z[row : row + 1], ids[:-1], Pack(np.array([len(ids) - 1]))))
+        pack = Pack(np.array([len(ids) - 1]), causal=True)
+        logits = decoder.words.logits(decoder.states(z[row : row + 1], ids[:-1], pack))
         naive += torch.nn.functional.cross_entropy(logits, ids[1:], reduction="sum")
     torch.testing.assert_close(decoder.loss(z, texts), naive, rtol=1e-5, atol=1e-4)
     alone = Tokens.from_lists([[1]])
@@ -102,6 +105,25 @@ def test_a_softmax_over_the_corpus_is_the_full_one_without_the_tokens_that_never
     expected = full.logits(states)[:, used].log_softmax(1)
     wanted = torch.tensor([list(used).index(token) for token in ids])
     torch.testing.assert_close(some.loss(states, ids), -expected[torch.arange(6), wanted].sum())
+
+
+def test_kept_states_of_the_frozen_layers_give_the_same_loss_and_gradient(tmp_path: Path) -> None:
+    """In training too: layers that do not learn drop nothing out."""
+    texts, losses, gradients = some_texts(), [], []
+    trunk = trunk_of(1, hidden_dropout_prob=0.2)
+    decoder = Decoder(trunk, Words(trunk, np.unique(texts.ids)))
+    prefix = drained(keep_prefix(trunk, texts, 20, tmp_path / "kept", "cpu", "float32", "s", causal=True))
+    rows = np.array([4, 0, 2])
+    trunk.train()
+    for kept in (None, prefix.flat(rows)):
+        torch.manual_seed(0)
+        z = torch.ones(len(rows), 24, requires_grad=True)
+        loss = decoder.loss(z, texts.taken(rows), kept)
+        loss.backward()
+        losses.append(loss.detach())
+        gradients.append(z.grad)
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=2e-2, atol=2e-3)
 
 
 def test_pieces_add_up_to_the_gradient_of_the_whole_batch() -> None:

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import cross_entropy, linear, normalize
 
-from core.nn.losses import kl_rows, log_student_t, log_target, nt_xent
+from core.nn.losses import kl_rows, log_student_t, log_target, nt_xent, said_tokens
 
 SEEDS = st.integers(0, 10_000)
 
@@ -149,3 +149,31 @@ def test_gradients_agree_with_small_differences() -> None:
 def test_vectors_far_from_every_centre_give_no_infinity() -> None:
     log_q = log_student_t(torch.full((2, 3), 1e6), torch.zeros(4, 3), 10.0)
     assert torch.isfinite(log_q).all() and torch.isfinite(log_target(log_q)).all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(SEEDS, st.integers(1, 30))
+def test_said_tokens_are_a_linear_map_and_its_cross_entropy_in_value_and_gradient(seed: int, tokens: int) -> None:
+    """Also where tokens are taken in several goes, and where the table does not learn."""
+    hidden, table, bias = made(seed, tokens, 6), made(seed + 1, 11, 6), made(seed + 2, 11)
+    wanted = torch.randint(11, (tokens,), generator=torch.Generator().manual_seed(seed))
+    for learning in ((hidden, table, bias), (hidden, bias)):
+        for one in (hidden, table, bias):
+            one.requires_grad_(any(one is other for other in learning))
+        expected = cross_entropy(linear(hidden, table, bias), wanted, reduction="sum")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("core.nn.losses._TOKENS_AT_ONCE", 7)
+            ours = said_tokens(hidden, table, bias, wanted)
+        torch.testing.assert_close(ours, expected, atol=1e-4, rtol=1e-5)
+        by_ours, by_theirs = (torch.autograd.grad(3 * loss, learning) for loss in (ours, expected))
+        torch.testing.assert_close(by_ours, by_theirs, atol=1e-4, rtol=1e-4)
+
+
+def test_said_tokens_neither_overflow_nor_lose_a_gradient_in_half_precision() -> None:
+    hidden, table = (made(seed, 5, 6).mul(200).requires_grad_() for seed in (0, 1))
+    bias = torch.zeros(5, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = said_tokens(hidden, table, bias, torch.arange(5))
+    loss.backward()
+    assert torch.isfinite(loss) and loss.dtype == torch.float32
+    assert all(one.grad is not None and torch.isfinite(one.grad).all() for one in (hidden, table, bias))

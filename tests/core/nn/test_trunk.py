@@ -121,10 +121,10 @@ def test_frozen_layers_survive_short_memory(tmp_path: Path, monkeypatch: pytest.
     whole = drained(keep_prefix(trunk, tokens, 64, tmp_path / "roomy", "cpu", "float32", "frozen layers"))
     original = prefix._states
 
-    def scarce(trunk: Trunk, some: Tokens, device: str, precision: str) -> np.ndarray:
+    def scarce(trunk: Trunk, some: Tokens, device: str, precision: str, causal: bool) -> np.ndarray:
         if len(some) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return original(trunk, some, device, precision)
+        return original(trunk, some, device, precision, causal)
 
     monkeypatch.setattr(prefix, "_states", scarce)
     short = drained(keep_prefix(trunk, tokens, 64, tmp_path / "short", "cpu", "float32", "frozen layers"))
