@@ -7,15 +7,16 @@ from scipy.linalg import orthogonal_procrustes
 def aligned(points: np.ndarray, onto: np.ndarray) -> np.ndarray:
     """Move, turn, mirror and scale points as a whole so that they lie on others as well as they can.
 
-    What is left of a difference is then movement of the points among each other, not of the map.
+    What is left of a difference is then movement of the points among each other, not of the map. The scale makes both
+    equally wide: the one of least squares is smaller by their correlation, and a map would shrink with every frame.
     """
     centre, target = points.mean(0), onto.mean(0)
     free, fixed = np.asarray(points - centre, np.float64), np.asarray(onto - target, np.float64)
-    size = (free**2).sum()
-    if size == 0 or not (fixed**2).any():
+    width, wanted = np.linalg.norm(free), np.linalg.norm(fixed)
+    if not width or not wanted:
         return np.asarray(free + target, np.float32)
-    turn, agreement = orthogonal_procrustes(free, fixed)
-    return np.asarray(free @ turn * (agreement / size) + target, np.float32)
+    turn, _ = orthogonal_procrustes(free, fixed)
+    return np.asarray(free @ turn * (wanted / width) + target, np.float32)
 
 
 def displacement(points: np.ndarray, before: np.ndarray, unchanged: np.ndarray) -> float:

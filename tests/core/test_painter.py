@@ -59,6 +59,14 @@ def test_alignment_never_makes_it_worse_and_displacement_is_done_by_hand() -> No
     assert displacement(moved, square, np.zeros(4, bool)) == 0.0
 
 
+def test_a_map_stays_as_wide_as_it_was_however_many_frames_follow() -> None:
+    random = np.random.default_rng(0)
+    first = points = random.normal(size=(200, 2)).astype(np.float32)
+    for _ in range(40):
+        points = aligned(3 * (points + 0.2 * random.normal(size=points.shape)), points)
+    assert points.std() == pytest.approx(first.std(), rel=1e-3)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_frame_begins_where_the_last_one_ended(layout: str, projector: Projector) -> None:
     random = np.random.default_rng(0)

@@ -171,6 +171,12 @@ def test_short_memory_in_a_step_is_told_once_and_the_run_goes_on(
     assert len([event for event in told if isinstance(event, Note) and "Memory ran short" in event.text]) == 1
 
 
+def test_a_step_takes_few_texts_of_a_small_table_where_similar_ones_are_drawn() -> None:
+    """The five most similar texts of one must not fill the batch that pushes it from all others."""
+    assert [Sccl(batch=256)._size(texts) for texts in (5, 400, 20_000)] == [2, 50, 256]
+    assert [Sccl(batch=256, augmenter="worddrop")._size(texts) for texts in (5, 400, 20_000)] == [5, 256, 256]
+
+
 def test_at_depth_0_only_the_heads_learn(corpus: Corpus, shared_store: Store, projector: Projector) -> None:
     run, told = finish(shared_store, corpus, projector, depth="0")
     before, _ = finish(shared_store, corpus, projector, depth="0", steps=1, every=1)
