@@ -11,18 +11,19 @@ from core.methods.base import Method
 from core.pipeline import prepare, road
 from core.runs.config import resolve
 from pages.parts.progress import spoken_time
-from pages.parts.services import store, worker
+from pages.parts.services import plain, store, worker
 
 _DEVICES = {"cuda": "the GPU (CUDA)", "mps": "the GPU (Apple)", "cpu": "the CPU"}
 
 
 def draw_estimate(corpus: Corpus, method: type[Method], values: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Show time and memory per stage; what cannot be run shows nothing here, the start button says why."""
+    """Show time and memory per stage, or, in a sentence, what stands in the way."""
     try:
         source: dict[str, Any] = {"file": "", "file_sha256": "", "reading": {}}
         config = resolve(corpus, method.from_knobs(values), **source, **settings)
         bench, built = prepare(config, corpus, store().cache, worker().projector)
-    except (BadInput, OSError):
+    except (BadInput, OSError) as refusal:
+        st.warning(plain(str(refusal)), icon=":material/block:")
         return
     if worker().is_idle():
         key = (id(corpus), config.encoder, config.token_limit, config.precision, config.threads)

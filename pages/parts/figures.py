@@ -75,10 +75,7 @@ def map_figure(points: np.ndarray, rows: np.ndarray, colour: "Colouring") -> go.
         legend={"itemsizing": "constant", "title": None, "orientation": "h", "y": -0.01, "yanchor": "top"},
         uirevision="map",
     )
-    for update, values in ((figure.update_xaxes, points[:, 0]), (figure.update_yaxes, points[:, 1])):
-        low, high = float(values.min()), float(values.max())
-        margin = 0.03 * (high - low) or 1.0
-        update(visible=False, showgrid=False, zeroline=False, range=[low - margin, high + margin])
+    _fit_axes(figure, points)
     return figure
 
 
@@ -96,6 +93,13 @@ class Colouring:
         if self.values is not None:
             return self.values
         return np.array([*self.shades, OTHER])[self.codes]
+
+    def names_per_point(self) -> np.ndarray:
+        """Return what every point's colour stands for, cut short and escaped."""
+        if self.values is not None:
+            return np.array([f"{value:g}" for value in self.values])
+        names = [html.escape(shorten(name, 40), quote=False) for name in (*self.names, "")]
+        return np.array(names)[self.codes]
 
     @classmethod
     def by_cluster(cls, labels: np.ndarray, names: Sequence[str]) -> "Colouring":
@@ -198,8 +202,7 @@ def replay_figure(points: Sequence[np.ndarray], shades: Sequence[np.ndarray], ti
     """
 
     def drawn(at: int) -> go.Scattergl:
-        marker = {"size": 6, "color": shades[at], "opacity": 0.8}
-        return go.Scattergl(x=points[at][:, 0], y=points[at][:, 1], mode="markers", marker=marker, hoverinfo="skip")
+        return _cloud(points[at], shades[at])
 
     def between(at: int, share: float) -> go.Frame:
         x, y = ((1 - share) * points[at] + share * points[at + 1]).astype(np.float32).T
@@ -216,8 +219,6 @@ def replay_figure(points: Sequence[np.ndarray], shades: Sequence[np.ndarray], ti
     play = {"label": "▶ Play", "method": "animate", "args": [None, pace | {"fromcurrent": False}]}
     pause = {"label": "❚❚", "method": "animate", "args": [[None], at_once]}
     steps = [{"label": title, "method": "animate", "args": [[str(at)], at_once]} for at, title in enumerate(titles)]
-    low, high = np.concatenate(points).min(0), np.concatenate(points).max(0)
-    margin = 0.03 * (high - low) + 1e-6
     # Plotly's own button turns white when pressed, with white words on it where the page is dark.
     buttons = {"type": "buttons", "direction": "left", "x": 0, "y": -0.03, "yanchor": "top", "buttons": [play, pause]}
     buttons |= {"showactive": False, "bgcolor": "rgba(0,0,0,0)", "bordercolor": OTHER, "font": {"color": OTHER}}
@@ -229,6 +230,30 @@ def replay_figure(points: Sequence[np.ndarray], shades: Sequence[np.ndarray], ti
         updatemenus=[buttons],
         sliders=[slider | {"ticklen": 0, "minorticklen": 0, "bgcolor": OTHER, "font": {"size": 10}}],
     )
-    for update, axis in ((figure.update_xaxes, 0), (figure.update_yaxes, 1)):
-        update(visible=False, range=[float(low[axis] - margin[axis]), float(high[axis] + margin[axis])])
+    _fit_axes(figure, np.concatenate(points))
     return figure
+
+
+def live_figure(points: np.ndarray, colour: "Colouring") -> go.Figure:
+    """Draw the newest frame as one set of points: a browser without a GPU draws that much faster than one per cluster.
+
+    Without a legend, hovering tells what a colour means.
+    """
+    figure = go.Figure(_cloud(points, colour.per_point(), colour.names_per_point()))
+    figure.update_layout(height=480, margin={"l": 0, "r": 0, "t": 8, "b": 0}, dragmode="pan", uirevision="map")
+    _fit_axes(figure, points)
+    return figure
+
+
+def _cloud(points: np.ndarray, shades: np.ndarray, names: np.ndarray | None = None) -> go.Scattergl:
+    marker = {"size": 6, "color": shades, "colorscale": "Viridis", "opacity": 0.8}
+    hover = {"hoverinfo": "skip"} if names is None else {"hovertext": names, "hoverinfo": "text"}
+    return go.Scattergl(x=points[:, 0], y=points[:, 1], mode="markers", marker=marker, showlegend=False, **hover)
+
+
+def _fit_axes(figure: go.Figure, points: np.ndarray) -> None:
+    """Hide the axes, which mean nothing on such a map, and leave a little room around the points."""
+    for update, values in ((figure.update_xaxes, points[:, 0]), (figure.update_yaxes, points[:, 1])):
+        low, high = float(values.min()), float(values.max())
+        margin = 0.03 * (high - low) or 1.0
+        update(visible=False, showgrid=False, zeroline=False, range=[low - margin, high + margin])

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.runs.frames import ENDED, Frame, numbered_as_at_the_end
 from core.runs.store import Run
-from pages.parts.figures import Colouring, cluster_colour, curves_figure, map_figure, replay_figure
+from pages.parts.figures import Colouring, cluster_colour, curves_figure, live_figure, replay_figure
 from pages.parts.services import worker
 
 _LAYOUTS = {"umap": "UMAP", "tsne": "t-SNE"}
@@ -21,6 +21,11 @@ _QUALITY = {
 }
 _BY_CLUSTER = "current cluster"
 Figures = Mapping[tuple[str, int], Mapping[str, float]]
+
+
+def shown_layout() -> str:
+    """Return the layout that this tab shows."""
+    return str(st.session_state.get("live-layout") or "umap")
 
 
 def draw_training(run: Run, live: bool) -> None:
@@ -77,9 +82,7 @@ def _draw_map(run: Run, live: bool) -> None:
 # Plotly takes its time, and the training needs the CPU: a picture is made once for all tabs.
 @st.cache_resource(max_entries=20, show_spinner=False)
 def _newest_figure(run: str, layout: str, drawn: float, by: str, _run: Run, _frame: Frame) -> go.Figure:
-    figure = map_figure(_frame.points, _frame.rows, _colouring(_run, _frame, by))
-    figure.update_layout(height=480, showlegend=False)
-    return figure
+    return live_figure(_frame.points, _colouring(_run, _frame, by))
 
 
 @st.cache_resource(max_entries=20, show_spinner=False)

@@ -7,8 +7,7 @@ import streamlit as st
 
 from core.methods import find_method
 from core.runs.store import Run
-from core.steps.project import LAYOUTS
-from pages.parts.live import draw_training
+from pages.parts.live import draw_training, shown_layout
 from pages.parts.services import plain, worker
 
 LIVE = ("new", "queued", "running")
@@ -65,11 +64,17 @@ def _seconds_between_looks(tabs: int) -> float:
 
 
 def _what_is_known(run: Run) -> tuple[object, ...]:
-    """Return what everything beside the progress depends on."""
-    story, frames = run.story(), run.frames()
-    drawn = [frames.drawn_at(*name, layout) for layout in LAYOUTS for name in frames.names(layout)[-1:]]
+    """Return what everything beside the progress depends on.
+
+    Figures are drawn together with the picture that follows them, or with the next ones if that takes long: to draw
+    takes from the training, so it is done once for each look.
+    """
+    story, frames, layout = run.story(), run.frames(), shown_layout()
+    names = frames.names(layout)
+    drawn = frames.drawn_at(*names[-1], layout) if names else None
     asked = worker().is_stopping(run.id), worker().is_stopping_after_stage(run.id)
-    return run.status(), story.stage, repr(story.measured), len(story.notes), asked, *drawn
+    looks = max(len(names), len(story.measured) - 1)
+    return run.status(), story.stage, looks, drawn, len(story.notes), asked
 
 
 def _draw_progress(run: Run) -> None:

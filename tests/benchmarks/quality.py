@@ -101,19 +101,23 @@ def clusterbert_cells() -> list[Cell]:
             cells += [Cell("UFT (default)", data, "uft")]
         else:
             cells += [Cell("ClusterBERT (default)", data, "clusterbert", seeds=seeds)]
-    for data in ("trec6", "stackoverflow", "searchsnippets", "agnews"):
-        ablations = {
-            "encoder + k-means, 4,000 rows": ("embed", {}),
-            "encoder, smoothed k-means": ("embed", {"partition": "smooth+kmeans"}),
-            "TSDAE": ("tsdae", {}),
-            "ClusterBERT, 4,000 rows": ("clusterbert", {}),
-            "ClusterBERT, k-means": ("clusterbert", {"partition": "kmeans"}),
-            "ClusterBERT without reconstruction": ("clusterbert", {"reconstruct": False}),
-            "UFT, 4,000 rows": ("uft", {}),
-            "UFT without MLM": ("uft", {"mlm": False}),
-            "UFT, first token": ("uft", {"pooling": "first"}),
-        }
-        for row, (method, knobs) in ablations.items():
+    alone: dict[str, tuple[str, dict[str, Any]]] = {
+        "encoder + k-means, 4,000 rows": ("embed", {}),
+        "encoder, smoothed k-means": ("embed", {"partition": "smooth+kmeans"}),
+    }
+    clusterbert: dict[str, tuple[str, dict[str, Any]]] = {
+        "TSDAE": ("tsdae", {}),
+        "ClusterBERT, 4,000 rows": ("clusterbert", {}),
+        "ClusterBERT, k-means": ("clusterbert", {"partition": "kmeans"}),
+        "ClusterBERT without reconstruction": ("clusterbert", {"reconstruct": False}),
+    }
+    uft: dict[str, tuple[str, dict[str, Any]]] = {
+        "UFT, 4,000 rows": ("uft", {}),
+        "UFT without MLM": ("uft", {"mlm": False}),
+        "UFT, first token": ("uft", {"pooling": "first"}),
+    }
+    for data in ("trec6", "stackoverflow", "searchsnippets", "agnews"):  # each paper's rows on its own sets
+        for row, (method, knobs) in (alone | (uft if data == "trec6" else clusterbert)).items():
             cells.append(Cell(row, data, method, knobs, whole=False, seeds=(0,)))
     return cells
 
@@ -130,6 +134,7 @@ def bbc_sentences(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 TABLES = {"sccl": sccl_cells, "clusterbert": clusterbert_cells}
+FIGURES = {"sccl": ("acc", "nmi"), "clusterbert": ("acc", "nmi_geometric", "purity")}  # as the papers report
 
 
 def main() -> None:
@@ -139,7 +144,7 @@ def main() -> None:
         sys.exit("Set TOPICSCOPE_DATA to the folder of benchmark data.")
     cells = TABLES[sys.argv[1]]()
     words = sys.argv[2:]
-    done = [json.loads(line) for line in LINES.read_text("utf-8").splitlines()] if LINES.exists() else []
+    done = _lines()
     projector = Projector()
     projector.start()
     with tempfile.TemporaryDirectory() as passing:
@@ -153,7 +158,11 @@ def main() -> None:
                         file.write(json.dumps(line) + "\n")
                     print(json.dumps(line), flush=True)
     projector.close()
-    TABLE.write_text(_tables(done), "utf-8")
+    TABLE.write_text(_tables(_lines()), "utf-8")  # what others measured meanwhile is in it too
+
+
+def _lines() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in LINES.read_text("utf-8").splitlines()] if LINES.exists() else []
 
 
 def _found(done: list[dict[str, Any]], key: dict[str, Any]) -> dict[str, Any] | None:
@@ -244,27 +253,31 @@ def _tables(done: list[dict[str, Any]]) -> str:
         "# Results",
         "",
         f"Embedded encoder, CPU ({platform.machine()}), one default for all sets; no label is seen before measuring.",
-        "ACC / NMI (arithmetic) in percent, mean ± deviation; in brackets the number of seeds and a run's seconds,",
-        "on one core where other work went on beside it; none where a run was halted in between. Rows of 4,000 are a",
-        "fixed random part of each set.",
+        "In percent, mean ± deviation; in brackets the number of seeds, the steps whose weights the guard kept, and a",
+        "run's seconds on one core while other work went on beside it (none where a run was halted in between).",
+        "Rows of 4,000 are a fixed random part of each set.",
     ]
     quiet = [line for line in done if line.get("threads", 1) > 1]
     lines += [f"\n{line['row']}, {line['data']}, {line['threads']} threads: {line['seconds']} s." for line in quiet]
     for name, cells in TABLES.items():
-        lines += ["", f"## {name}", "", *_table(cells(), done)]
+        figures = " / ".join(_SPOKEN[figure] for figure in FIGURES[name])
+        lines += ["", f"## {name}", "", f"{figures}.", "", *_table(cells(), done, FIGURES[name])]
     lines += ["", "## What each stage brings", "", *_stage_table(done)]
     commits = sorted({f"{line['date']} {line['commit']}" for line in done})
     return "\n".join([*lines, "", "Measured: " + ", ".join(commits) + ".", ""])
 
 
-def _table(cells: list[Cell], done: list[dict[str, Any]]) -> list[str]:
+_SPOKEN = {"acc": "ACC", "nmi": "NMI (arithmetic)", "nmi_geometric": "NMI (geometric)", "purity": "purity"}
+
+
+def _table(cells: list[Cell], done: list[dict[str, Any]], figures: tuple[str, ...]) -> list[str]:
     sets = list(dict.fromkeys(cell.data for cell in cells))
     lines = ["| | " + " | ".join(sets) + " |", "|---|" + "---|" * len(sets)]
     for row in dict.fromkeys(cell.row for cell in cells):
         shown = []
         for data in sets:
             found = [_found(done, key) for cell in cells if (cell.row, cell.data) == (row, data) for key in cell.keys()]
-            shown.append(_cell([line for line in found if line]))
+            shown.append(_cell([line for line in found if line], figures))
         lines.append(f"| {row} | " + " | ".join(shown) + " |")
     return lines
 
@@ -282,16 +295,18 @@ def _stage_table(done: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _cell(lines: list[dict[str, Any]]) -> str:
+def _cell(lines: list[dict[str, Any]], figures: tuple[str, ...]) -> str:
     if not lines:
         return ""
     parts = []
-    for name in ("acc", "nmi"):
+    for name in figures:
         values = [100 * line[name] for line in lines]
         parts.append(f"{np.mean(values):.1f}" + (f" ± {np.std(values):.1f}" if len(values) > 1 else ""))
     seconds = [line["seconds"] for line in lines if line["seconds"] and line.get("threads", 1) == 1]
-    told = f"; {np.mean(seconds):.0f} s" if seconds else ""
-    return f"{parts[0]} / {parts[1]} ({len(lines)}{told})"
+    kept = [step for line in lines for step in re.findall(r"Step (\d+) is kept", line["kept"])]
+    told = f"; step {', '.join(kept)}" if kept else ""
+    told += f"; {np.mean(seconds):.0f} s" if seconds else ""
+    return f"{' / '.join(parts)} ({len(lines)}{told})"
 
 
 if __name__ == "__main__":
