@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,11 @@ def check_encoder(name: str) -> str:
     return name
 
 
+def is_here(name: str) -> bool:
+    """Say whether an encoder is on this machine for sure, so that nothing need be fetched."""
+    return name in _ALIASES or Path(name).is_dir()
+
+
 def find_folder(name: str) -> Path:
     """Return the folder that holds an encoder, fetching it from the model hub if it is not here."""
     if name in _ALIASES:
@@ -102,8 +108,7 @@ def _check_folder(folder: Path) -> None:
 
 def read_shape(name: str) -> Shape:
     """Read an encoder's size without fetching its weights."""
-    here = name in _ALIASES or Path(name).is_dir()
-    folder = find_folder(name) if here else _from_hub(name, ["config.json"])
+    folder = find_folder(name) if is_here(name) else _from_hub(name, ["config.json"])
     return Shape.of(load_json(folder / "config.json"))
 
 
@@ -136,7 +141,18 @@ class Encoder:
         """The fast tokenizer that belongs to the weights."""
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(self.folder, local_files_only=True, trust_remote_code=False)
+        with self._loading("tokenizer"):
+            return AutoTokenizer.from_pretrained(self.folder, local_files_only=True, trust_remote_code=False)
+
+    @contextmanager
+    def _loading(self, part: str) -> Iterator[None]:
+        """Turn whatever a foreign file does to the library that reads it into one sentence."""
+        try:
+            yield
+        except Exception as fault:
+            if is_out_of_memory(fault):
+                raise
+            raise BadInput(f"The encoder “{self.name}” cannot be used: its {part} cannot be read.") from fault
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -154,7 +170,8 @@ class Encoder:
         logging.set_verbosity_error()
         self.weights_digest  # noqa: B018 - refuse damaged weights before they are loaded
         options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
-        model = AutoModel.from_pretrained(self.folder, **options).eval()
+        with self._loading("weights"):
+            model = AutoModel.from_pretrained(self.folder, **options).eval()
         return model.to(self.device, getattr(torch, "float32" if self.precision == "int8" else self.precision))
 
     @cached_property

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -141,8 +140,24 @@ def measured_forecast(bench: Bench, threads: int) -> Forecast:
     )
 
 
-@lru_cache(maxsize=8)
+_PACES: dict[tuple[str, str, int, str, int], Pace] = {}
+
+
+def known_forecast(bench: Bench, threads: int) -> Forecast:
+    """Forecast by the pace of this machine if it was measured before, for a person who was told so; else roughly."""
+    known = (bench.encoder, bench.device, bench.token_limit, bench.precision, threads) in _PACES
+    return measured_forecast(bench, threads) if known else rough_forecast(bench)
+
+
 def measure_pace(name: str, device: str, token_limit: int, precision: str, threads: int) -> Pace:
+    """Return the pace of this machine, measured once."""
+    key = (name, device, token_limit, precision, threads)
+    if key not in _PACES:
+        _PACES[key] = _measure(*key)
+    return _PACES[key]
+
+
+def _measure(name: str, device: str, token_limit: int, precision: str, threads: int) -> Pace:
     """Time a few batches forward, a few with learning layers, and a few rounds of k-means."""
     import torch
     from threadpoolctl import threadpool_limits

@@ -9,17 +9,20 @@ from core.steps.projector import Projector
 from core.work import Work
 
 _PAUSE = 0.2
+_MOST_FAILURES = 3
 
 
 class Painter:
     """A thread beside a run. Training never waits for a picture: the newest snapshot is drawn, older ones may wait.
 
-    When the run has ended, those that were passed over are drawn too, so that the replay has all of them.
+    When the run has ended, those that were passed over are drawn too, so that the replay has all of them. A picture
+    that cannot be drawn is left out.
     """
 
     def __init__(self, run: Run, projector: Projector) -> None:
         """Begin to watch the run."""
         self.run, self.projector = run, projector
+        self._failed: set[tuple[str, int, str]] = set()
         self._ended, self._cancelled = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._paint, name="topicscope-painter", daemon=True)
         self._thread.start()
@@ -27,6 +30,11 @@ class Painter:
     def finish(self) -> None:
         """Say that no more snapshots will come."""
         self._ended.set()
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether too many pictures failed."""
+        return len(self._failed) >= _MOST_FAILURES
 
     def is_at_work(self) -> bool:
         """Say whether there is still something to draw or to wait for."""
@@ -43,21 +51,21 @@ class Painter:
         self._thread.join()
 
     def _paint(self) -> None:
-        while not self._cancelled.is_set():
-            missing = self.run.frames().missing()
+        while not self._cancelled.is_set() and not self.gave_up:
+            missing = [frame for frame in self.run.frames().missing() if frame not in self._failed]
             if not missing:
                 if self._ended.is_set():
                     return
                 self._ended.wait(_PAUSE)
                 continue
             # Newest first while the run goes on; when it is over, in order.
-            stage, step, layout = missing[0] if self._ended.is_set() else missing[-1]
+            frame = missing[0] if self._ended.is_set() else missing[-1]
             try:
-                for _ in paint(self.run, self.projector, stage, step, layout):
+                for _ in paint(self.run, self.projector, *frame):
                     if self._cancelled.is_set():
                         return
-            except (RuntimeError, OSError):
-                return  # a picture is never worth a run: without the child or the disk there are just no more of them
+            except (RuntimeError, OSError, ValueError):
+                self._failed.add(frame)  # a picture is never worth a run, and the next one may do
 
 
 def paint(run: Run, projector: Projector, stage: str, step: int, layout: str) -> Work[None]:

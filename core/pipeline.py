@@ -6,7 +6,7 @@ from core.bench import Bench
 from core.clustering import Clustering
 from core.corpus import Corpus
 from core.events import Measured, Planned, Progress, Snapshot, StageStarted
-from core.forecast import Forecast, Stage, rough_forecast
+from core.forecast import Forecast, Stage, known_forecast
 from core.methods.base import Method
 from core.runs.config import MAP_SAMPLE, RunConfig
 from core.runs.frames import ENDED
@@ -26,7 +26,7 @@ def execute(run: Run, projector: Projector) -> Work[None]:
         corpus = run.leave_out(corpus.used[blank])
         bench, method = prepare(config, corpus, run.cache, projector)
     projector.start()
-    stages = road(method, rough_forecast(bench))
+    stages = road(method, known_forecast(bench, config.threads))
     yield Planned(tuple((stage.name, round(stage.seconds, 1)) for stage in stages))
 
     clustering = yield from judged(method.fit(bench, run.state()), corpus)

@@ -57,6 +57,15 @@ def _end(run: Run, event: Ended) -> str:
     return event.status
 
 
+def _withdraw(run: Run, before: str) -> None:
+    """Let a run that waited stand as it did: one that was to be made anew from another moment is finished still."""
+    if before == "finished":
+        run.keep_as_it_is()
+        _end(run, Ended("finished"))
+    else:
+        _end(run, Ended("stopped", "The run was withdrawn from the queue."))
+
+
 def _limit_threads(config: RunConfig) -> threadpool_limits:
     """Hold every thread pool to the run's share; torch keeps one of its own and is loaded only if needed."""
     if config.encoder:
@@ -83,8 +92,9 @@ class Worker:
         """Start idle; the thread begins with the first run and ends when the queue is empty."""
         self.store = store
         self.projector = Projector()
-        self._waiting: deque[tuple[str, FileLock]] = deque()
+        self._waiting: deque[tuple[str, FileLock, str]] = deque()  # with how it stood before
         self._current: str | None = None
+        self._stage = ""
         self._stop: set[str] = set()
         self._stop_after_stage: set[str] = set()
         self._guard = threading.RLock()
@@ -101,20 +111,22 @@ class Worker:
             if self._closed:
                 lock.release()
                 raise BadInput("The server is shutting down and takes no more runs.")
+            before = run.story().phase
             run.record(Queued())
             self._stop.discard(name)
-            self._waiting.append((name, lock))
+            self._waiting.append((name, lock, before))
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._work, name="topicscope-worker", daemon=True)
                 self._thread.start()
 
     def stop(self, name: str) -> None:
-        """Ask a run to stop; one that still waits is taken out of the queue at once."""
+        """Ask a run to stop; one that still waits is taken out of the queue at once, and stands as it did before."""
         with self._guard:
             for entry in list(self._waiting):
                 if entry[0] == name:
                     self._waiting.remove(entry)
-                    _end(self.store.open(name), Ended("stopped", "The run was withdrawn before it began."))
+                    with suppress(BadInput, OSError):  # its folder may be gone
+                        _withdraw(self.store.open(name), before=entry[2])
                     entry[1].release()
                     return
             if self._current == name:
@@ -130,8 +142,9 @@ class Worker:
         """Turn the wish to stop after a stage into a stop when the next one begins."""
         if isinstance(event, StageStarted):
             with self._guard:
-                if name in self._stop_after_stage:
+                if name in self._stop_after_stage and event.stage != self._stage:
                     self._stop.add(name)
+                self._stage = event.stage
 
     def is_stopping_after_stage(self, name: str) -> bool:
         """Say whether the run will stop when its current stage is done."""
@@ -141,19 +154,23 @@ class Worker:
     def queue(self) -> list[str]:
         """Name the run at work and those that wait, in their order."""
         with self._guard:
-            return [*([self._current] if self._current else []), *(name for name, _ in self._waiting)]
+            return [*([self._current] if self._current else []), *(name for name, *_ in self._waiting)]
 
-    def paint(self, name: str) -> None:
-        """Draw what is missing of a run's live map, if nothing else is going on."""
+    def paint(self, name: str) -> bool:
+        """Draw what is missing of a run's live map, if nothing else is going on; say whether it is being drawn."""
         with self._guard:
-            if self.is_idle() and not (self._painter and self._painter.is_at_work()):
-                self._painter = Painter(self.store.open(name), self.projector)
-                self._painter.finish()
+            if self._painter and self._painter.is_at_work():
+                return self._painter.run.id == name
+            if not self.is_idle() or (self._painter and self._painter.run.id == name and self._painter.gave_up):
+                return False
+            self._painter = Painter(self.store.open(name), self.projector)
+            self._painter.finish()
+            return True
 
     def owns(self, name: str) -> bool:
         """Say whether this worker has the run, so that a page can offer to stop it."""
         with self._guard:
-            return self._current == name or any(waiting == name for waiting, _ in self._waiting)
+            return self._current == name or any(waiting == name for waiting, *_ in self._waiting)
 
     def is_idle(self) -> bool:
         """Say whether nothing is at work or waiting, so that a measurement would be of the machine alone."""
@@ -169,14 +186,14 @@ class Worker:
     def ahead_of(self, name: str) -> int:
         """Count the runs that come before this one."""
         with self._guard:
-            names = [waiting for waiting, _ in self._waiting]
+            names = [waiting for waiting, *_ in self._waiting]
             return (self._current is not None) + names.index(name) if name in names else 0
 
     def close(self) -> None:
         """Stop everything and wait: an interpreter that exits during training would abort."""
         with self._guard:
             self._closed = True
-            for name, _ in list(self._waiting):
+            for name, *_ in list(self._waiting):
                 self.stop(name)
             if self._current:
                 self._stop.add(self._current)
@@ -193,16 +210,19 @@ class Worker:
                 if not self._waiting:
                     self._thread = None
                     return
-                name, lock = self._waiting.popleft()
-                self._current = name
+                name, lock, _ = self._waiting.popleft()
+                self._current, self._stage = name, ""
             if self._painter:
                 self._painter.close()  # what it has not drawn of the run before is drawn when somebody asks for it
-            self._painter = Painter(self.store.open(name), self.projector)
             try:
+                self._painter = Painter(self.store.open(name), self.projector)
                 stopping, notice = partial(self.is_stopping, name), partial(self._notice, name)
                 drive(self.store.open(name), self.projector, stopping, notice)
+            except (BadInput, OSError):
+                pass  # its folder is gone: nothing is left to tell, and the next one must not wait for it
             finally:
-                self._painter.finish()
+                if self._painter:
+                    self._painter.finish()
                 with self._guard:
                     self._current = None
                     self._stop.discard(name)

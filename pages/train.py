@@ -13,9 +13,9 @@ from core.runs.config import HIGHEST_SEED, TOKEN_LIMIT, resolve
 from core.runs.store import Run
 from pages.parts.estimate import draw_estimate
 from pages.parts.knobs import draw_knobs
-from pages.parts.live import draw_training
+from pages.parts.live import draw_replay
 from pages.parts.methods import choose_method
-from pages.parts.progress import LIVE, draw_notes, draw_road, spoken_time, watch
+from pages.parts.progress import LIVE, draw_notes, draw_queue, draw_road, spoken_time, watch
 from pages.parts.services import (
     STATUS_ICONS,
     begin_page,
@@ -56,7 +56,6 @@ def _show_run(run: Run) -> None:
     icon = STATUS_ICONS[status]
     if status == "finished":
         st.success(f"Finished in {spoken_time(spent)}.", icon=icon)
-        draw_notes(run)
         with st.container(horizontal=True):
             st.page_link(
                 "pages/explore.py",
@@ -76,10 +75,13 @@ def _show_run(run: Run) -> None:
     else:
         st.warning("The server ended while this run was at work.", icon=icon)
     if status != "finished":
-        label, about = ("Resume", "Goes on from what was reached.") if story.stage else ("Begin", "It never began.")
+        began = story.road or story.stage
+        label, about = ("Resume", "Goes on from what was reached.") if began else ("Begin", "It never began.")
         if st.button(label, icon=":material/play_arrow:", help=about):
             _start(run)
-    draw_training(run, live=False)
+    draw_notes(run)
+    draw_queue()
+    draw_replay(run)
     _draw_keeping(run)
     if "corpus" not in st.session_state and st.button("New run with this table", icon=":material/add:"):
         config = run.config

@@ -8,7 +8,7 @@ import numpy as np
 
 from core.bench import Bench
 from core.clustering import Clustering, cluster_means, matched_numbers
-from core.events import AFRESH, State
+from core.events import AFRESH, StageStarted, State
 from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK
 from core.methods.tsdae import ADAPT, DECODER, Noise, Tsdae
@@ -106,8 +106,9 @@ class _Pupil:
 
     def form(self, before: Guard, state: State) -> Work[None]:
         """Guess the clusters that k-means finds among clean vectors, found anew in every round."""
-        method, vectors = self.method, (yield from all_vectors(self.learner, len(self.bench.texts)))
-        texts, seed = self.bench.texts, self.bench.seed
+        method, texts, seed = self.method, self.bench.texts, self.bench.seed
+        yield StageStarted(FORM, method.rounds * method.form_epochs * method.steps_per_epoch(len(texts)))
+        vectors = yield from all_vectors(self.learner, len(texts))
         labels = yield from start_labels(vectors, texts, method.clusters, seed, method.start)
         # Clusters keep the numbers, and on the map the colours, that they had in the stage before.
         labels = matched_numbers(before.labels, labels[before.sample], method.clusters)[labels]

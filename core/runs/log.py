@@ -84,6 +84,7 @@ class Story:
     notes: list[tuple[str, str]] = field(default_factory=list)
     snapshots: dict[tuple[str, int], None] = field(default_factory=dict)
     measured: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
+    earlier: tuple[dict[str, float], list[tuple[str, str]]] = field(default_factory=lambda: ({}, []))
     message: str = ""
     traceback: str = ""
     stage_began: float = 0.0
@@ -95,6 +96,7 @@ class Story:
         match record["event"]:
             case "Queued":
                 self.phase, self.stage, self.done, self.message, self.traceback = "queued", None, 0, "", ""
+                self.earlier = self.seconds, self.notes
                 self.seconds, self.notes = {}, []
             case "Planned":
                 self.road = {name: seconds for name, seconds in record["stages"]}
@@ -117,16 +119,20 @@ class Story:
                 self.phase, self.message, self.traceback = record["status"], record["message"], record["traceback"]
                 if self.phase == "finished":
                     self.stage = None
+                    if not self.seconds:  # withdrawn before anything was done anew
+                        self.seconds, self.notes = self.earlier
 
     def seconds_left_here(self, now: float) -> float | None:
         """Guess the time left in the current stage, by its own pace once there is one."""
         if self.phase != "running" or self.stage is None:
             return None
         began, first = self.pace_from or (self.stage_began, 0)
-        if self.done > first:
+        if first < self.done < self.total:
             return (now - began) * (self.total - self.done) / (self.done - first)
-        planned = self.road.get(self.stage, 1.0) * (1 - self.done / max(self.total, 1))
-        return max(planned - (now - self.stage_began), 1.0)
+        # Nothing to go by yet, or something follows that is not counted: as planned.
+        if self.done >= self.total:
+            return max(self.road.get(self.stage, 1.0) - (now - self.stage_began), 1.0)
+        return max(self.road.get(self.stage, 1.0) * (1 - self.done / max(self.total, 1)) - (now - began), 1.0)
 
     def seconds_left(self, now: float) -> float | None:
         """Guess the time left in all: that of the current stage, and as planned for those to come."""

@@ -223,6 +223,10 @@ class Run:
         finally:
             lock.release()
 
+    def keep_as_it_is(self) -> None:
+        """Take back the wish to make another look the result."""
+        self._checkpoint_file(KEPT).unlink(missing_ok=True)
+
     def checkpoints(self) -> list[tuple[str, int]]:
         """Name the looks whose weights are there, in the order in which they were taken."""
         there = self._checkpoints()

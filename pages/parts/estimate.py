@@ -4,12 +4,14 @@ from typing import Any
 
 import streamlit as st
 
+from core.bench import Bench
 from core.corpus import Corpus
+from core.encoder import is_here
 from core.errors import BadInput
 from core.forecast import Forecast, measured_forecast, rough_forecast
 from core.methods.base import Method
 from core.pipeline import prepare, road
-from core.runs.config import resolve
+from core.runs.config import RunConfig, resolve
 from pages.parts.progress import spoken_time
 from pages.parts.services import plain, store, worker
 
@@ -22,24 +24,31 @@ def draw_estimate(corpus: Corpus, method: type[Method], values: dict[str, Any], 
         source: dict[str, Any] = {"file": "", "file_sha256": "", "reading": {}}
         config = resolve(corpus, method.from_knobs(values), **source, **settings)
         bench, built = prepare(config, corpus, store().cache, worker().projector)
+        forecast, how = _forecast(bench, config, id(corpus))
+        stages = road(built, forecast)
     except (BadInput, OSError) as refusal:
         st.warning(plain(str(refusal)), icon=":material/block:")
         return
-    if worker().is_idle():
-        key = (id(corpus), config.encoder, config.token_limit, config.precision, config.threads)
-        forecast = _remembered(key, lambda: measured_forecast(bench, config.threads))
-        how = "Measured on this machine just now"
-    else:
-        forecast, how = rough_forecast(bench), "A rough guess, because a run is at work"
-    stages = road(built, forecast)
     total, most = sum(stage.seconds for stage in stages), max(stage.memory for stage in stages)
     with st.container(border=True):
         st.markdown(f":material/timer: **About {spoken_time(total)}** and at most {most / 1e9:.1f} GB of memory")
-        parts = " · ".join(f"{stage.name} {spoken_time(stage.seconds)}" for stage in stages)
+        parts = " · ".join(
+            f"{stage.name} {spoken_time(stage.seconds)}, {stage.memory / 1e9:.1f} GB" for stage in stages
+        )
         where = f"on {_DEVICES[config.device]} with {config.threads} thread{'s' if config.threads > 1 else ''}"
         st.caption(f"{parts}. {how}, {where}.")
         for reason in config.reasons.values():
             st.caption(reason)
+
+
+def _forecast(bench: Bench, config: RunConfig, corpus: int) -> tuple[Forecast, str]:
+    """Measure this machine, unless it is at work or the encoder would have to be fetched for that."""
+    if not worker().is_idle():
+        return rough_forecast(bench), "A rough guess, because a run is at work"
+    if config.encoder and not is_here(config.encoder):
+        return rough_forecast(bench), "A rough guess, because the encoder is still to be fetched"
+    key = (corpus, config.encoder, config.token_limit, config.precision, config.threads)
+    return _remembered(key, lambda: measured_forecast(bench, config.threads)), "Measured on this machine just now"
 
 
 def _remembered(key: tuple[Any, ...], make: Any) -> Forecast:

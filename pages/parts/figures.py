@@ -97,7 +97,7 @@ class Colouring:
     def names_per_point(self) -> np.ndarray:
         """Return what every point's colour stands for, cut short and escaped."""
         if self.values is not None:
-            return np.array([f"{value:g}" for value in self.values])
+            return np.array([_day(value) if self.ticks else f"{value:g}" for value in self.values])
         names = [html.escape(shorten(name, 40), quote=False) for name in (*self.names, "")]
         return np.array(names)[self.codes]
 
@@ -116,7 +116,8 @@ class Colouring:
                 return cls._by_values(numbers.to_numpy(float), {})
             times = as_times(cells)
             if times.notna().mean() > 0.9:
-                seconds = times.astype("datetime64[ns, UTC]").astype("int64").to_numpy() / 1e9
+                # In seconds: nanoseconds end in the year 2262, and tables know days far beyond.
+                seconds = times.dt.tz_convert(None).to_numpy().astype("datetime64[s]").astype(float)
                 values = np.where(times.notna(), seconds, np.nan)
                 ticks = np.nanquantile(values, [0, 0.25, 0.5, 0.75, 1])
                 return cls._by_values(values, {"tickvals": ticks, "ticktext": [_day(tick) for tick in ticks]})
@@ -160,7 +161,7 @@ def shorten(text: str, most: int) -> str:
 
 
 def _day(seconds: float) -> str:
-    return str(pd.Timestamp(seconds, unit="s").date())
+    return "" if np.isnan(seconds) else str(np.datetime64(int(seconds), "s").astype("datetime64[D]"))
 
 
 def curves_figure(
@@ -195,14 +196,14 @@ def curves_figure(
     return figure
 
 
-def replay_figure(points: Sequence[np.ndarray], shades: Sequence[np.ndarray], titles: Sequence[str]) -> go.Figure:
+def replay_figure(points: Sequence[np.ndarray], colours: Sequence["Colouring"], titles: Sequence[str]) -> go.Figure:
     """Draw frames that play one after another, with a slider to go back; one figure, one set of points.
 
     Between two frames points move on straight lines; WebGL has no transitions of its own, so they are frames too.
     """
 
     def drawn(at: int) -> go.Scattergl:
-        return _cloud(points[at], shades[at])
+        return _cloud(points[at], colours[at])
 
     def between(at: int, share: float) -> go.Frame:
         x, y = ((1 - share) * points[at] + share * points[at + 1]).astype(np.float32).T
@@ -235,20 +236,25 @@ def replay_figure(points: Sequence[np.ndarray], shades: Sequence[np.ndarray], ti
 
 
 def live_figure(points: np.ndarray, colour: "Colouring") -> go.Figure:
-    """Draw the newest frame as one set of points: a browser without a GPU draws that much faster than one per cluster.
-
-    Without a legend, hovering tells what a colour means.
-    """
-    figure = go.Figure(_cloud(points, colour.per_point(), colour.names_per_point()))
+    """Draw the newest frame as one set of points: a browser without a GPU draws that faster than one per cluster."""
+    figure = go.Figure(_cloud(points, colour))
     figure.update_layout(height=480, margin={"l": 0, "r": 0, "t": 8, "b": 0}, dragmode="pan", uirevision="map")
     _fit_axes(figure, points)
     return figure
 
 
-def _cloud(points: np.ndarray, shades: np.ndarray, names: np.ndarray | None = None) -> go.Scattergl:
-    marker = {"size": 6, "color": shades, "colorscale": "Viridis", "opacity": 0.8}
-    hover = {"hoverinfo": "skip"} if names is None else {"hovertext": names, "hoverinfo": "text"}
-    return go.Scattergl(x=points[:, 0], y=points[:, 1], mode="markers", marker=marker, showlegend=False, **hover)
+def _cloud(points: np.ndarray, colour: "Colouring") -> go.Scattergl:
+    """Return points as one set, without a legend: hovering tells what a colour means."""
+    marker = {"size": 6, "color": colour.per_point(), "colorscale": "Viridis", "opacity": 0.8}
+    return go.Scattergl(
+        x=points[:, 0],
+        y=points[:, 1],
+        mode="markers",
+        marker=marker,
+        showlegend=False,
+        hovertext=colour.names_per_point(),
+        hoverinfo="text",
+    )
 
 
 def _fit_axes(figure: go.Figure, points: np.ndarray) -> None:

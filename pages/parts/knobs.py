@@ -64,4 +64,6 @@ def _draw(method: type[Method], knob: Knob) -> Any:
         return st.toggle(label, knob.default, **common)
     if knob.kind is int:
         return st.number_input(label, int(knob.low or 0), int(knob.high or 10**9), knob.default, **common)
-    return st.number_input(label, knob.low, knob.high, knob.default, format="%g", **common)
+    # Streamlit wants all three of one type, and a bound may be written as a whole number.
+    bounds = [None if bound is None else float(bound) for bound in (knob.low, knob.high)]
+    return st.number_input(label, *bounds, float(knob.default), format="%g", **common)

@@ -1,6 +1,6 @@
 """What a training looks like: the live map, its replay, and the curves of losses and quality."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import plotly.graph_objects as go
@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.runs.frames import ENDED, Frame, numbered_as_at_the_end
 from core.runs.store import Run
-from pages.parts.figures import Colouring, cluster_colour, curves_figure, live_figure, replay_figure
+from pages.parts.figures import Colouring, curves_figure, live_figure, replay_figure
 from pages.parts.services import worker
 
 _LAYOUTS = {"umap": "UMAP", "tsne": "t-SNE"}
@@ -28,13 +28,43 @@ def shown_layout() -> str:
     return str(st.session_state.get("live-layout") or "umap")
 
 
-def draw_training(run: Run, live: bool) -> None:
-    """Show the map as it forms, or its replay once the run is over, beside the curves."""
+def draw_training(run: Run) -> None:
+    """Show the map as it forms, beside the curves."""
     story = run.story()
-    if not story.measured:
-        if live and len(story.road) > 4 and story.phase == "running":
-            st.caption("The first picture of the topics appears when training begins.")
+    if story.measured:
+        _draw(run, live=True)
+    elif len(story.road) > 4 and story.phase == "running":
+        st.caption("The first picture of the topics appears when training begins.")
+
+
+def draw_replay(run: Run) -> None:
+    """Show how the map formed once the run is over; pictures that are still missing are drawn meanwhile."""
+    if not run.story().measured:
         return
+    frames = run.frames()
+    if missing := len(frames.missing()):
+        _wait_for_pictures(run, missing, 2 * len(frames.snapshots), shown=bool(frames.names(shown_layout())))
+    _draw(run, live=False)
+
+
+def _wait_for_pictures(run: Run, missing: int, wanted: int, shown: bool) -> None:
+    """Say how many pictures there are, until the first of all or the last of many calls for a new replay."""
+
+    @st.fragment(run_every=3.0)
+    def wait() -> None:
+        left, at_work = len(run.frames().missing()), worker().paint(run.id)
+        if not left or (left < missing and not shown and run.frames().names(shown_layout())):
+            st.rerun()
+        told = "Pictures are being drawn"
+        if not at_work:
+            busy = not worker().is_idle()
+            told = "The others are drawn when the run at work has ended" if busy else "The others cannot be drawn"
+        st.caption(f":material/brush: {told}: {wanted - left} of {wanted} are there.")
+
+    wait()
+
+
+def _draw(run: Run, live: bool) -> None:
     left, right = st.columns([3, 2], gap="medium")
     with left:
         _draw_map(run, live)
@@ -51,10 +81,10 @@ def _draw_map(run: Run, live: bool) -> None:
         colour = st.selectbox("Colour by", [_BY_CLUSTER, *columns], key=f"live-colour-{run.id}", width=240)
     frames = run.frames()
     names = frames.names(layout or "umap")
-    if not live and frames.missing():
-        worker().paint(run.id)
     if not names:
-        st.info("The first picture is being drawn.", icon=":material/brush:")
+        elsewhere = live and not worker().owns(run.id)
+        told = "Pictures are drawn here when the run has ended." if elsewhere else "The first picture is being drawn."
+        st.info(told, icon=":material/brush:")
         return
     shown = numbered_as_at_the_end([frames.open(*name, layout or "umap") for name in (names[-1:] if live else names)])
     last = shown[-1]
@@ -64,8 +94,8 @@ def _draw_map(run: Run, live: bool) -> None:
         st.plotly_chart(figure, width="stretch", key="live-map", config={"displayModeBar": False})
         st.caption("Each dot is a text, its colour the cluster it is in now. Like texts draw together as it learns.")
     else:
-        shades = _shades(run, shown, colour or _BY_CLUSTER)
-        figure = replay_figure([frame.points for frame in shown], shades, [_title(frame) for frame in shown])
+        colours = [_colouring(run, frame, colour or _BY_CLUSTER) for frame in shown]
+        figure = replay_figure([frame.points for frame in shown], colours, [_title(frame) for frame in shown])
         st.plotly_chart(figure, width="stretch", key=f"replay-{layout}-{colour}", config={"displayModeBar": False})
     st.caption(_about(run, last, len(names), live))
     if not live and len(shown) > 1:
@@ -93,7 +123,7 @@ def _curves(
 
 
 def _about(run: Run, frame: Frame, count: int, live: bool) -> str:
-    many = len(run.clustered_rows())
+    many = _rows_used(run.id, run)
     part = "all" if len(frame.rows) == many else "a fixed sample of"
     share = run.frames().moved(frame.stage, frame.step, frame.layout)
     moved = f" Texts that stayed in their cluster moved by {share:.0%} of the map." if share else ""
@@ -111,14 +141,18 @@ def _colouring(run: Run, frame: Frame, by: str) -> Colouring:
     if by == _BY_CLUSTER:
         count = int(run.config.knobs["clusters"])
         return Colouring.by_cluster(frame.labels, [f"cluster {label}" for label in range(count)])
-    return Colouring.by_column(run.clustered_rows()[by].iloc[frame.rows])
+    return _by_column(run.id, by, run, frame.rows)
 
 
-def _shades(run: Run, frames: Sequence[Frame], by: str) -> list[np.ndarray]:
-    """Return the colour of every point in every frame."""
-    if by == _BY_CLUSTER:
-        return [np.array([cluster_colour(int(label)) for label in frame.labels]) for frame in frames]
-    return [_colouring(run, frame, by).per_point() for frame in frames]
+# The sample is the same in all frames, and a table may be large: it is read once for all tabs.
+@st.cache_resource(max_entries=20, show_spinner=False)
+def _by_column(run: str, column: str, _run: Run, _rows: np.ndarray) -> Colouring:
+    return Colouring.by_column(_run.clustered_rows()[column].iloc[_rows])
+
+
+@st.cache_resource(max_entries=200, show_spinner=False)
+def _rows_used(run: str, _run: Run) -> int:
+    return len(_run.clustered_rows())
 
 
 def _draw_curves(run: Run) -> None:

@@ -1,14 +1,18 @@
 """What follows a run while it works, reading its folder every few seconds."""
 
 import time
+from contextlib import suppress
+from itertools import count
 from uuid import uuid4
 
 import streamlit as st
 
+from core.errors import BadInput
 from core.methods import find_method
+from core.runs.log import Story
 from core.runs.store import Run
 from pages.parts.live import draw_training, shown_layout
-from pages.parts.services import plain, worker
+from pages.parts.services import plain, run_title, worker
 
 LIVE = ("new", "queued", "running")
 SOONEST, LATEST = 2.0, 4.0  # seconds between two looks of a tab: a frame should be seen within five of its snapshot
@@ -21,22 +25,24 @@ def watch(run: Run) -> None:
     Only one line changes with time: a browser that drew maps, curves and badges as often would take from the training
     what it needs itself.
     """
-    known = _what_is_known(run)
+    known, looks = _what_is_known(run), count()
 
     @st.fragment(run_every=_seconds_between_looks(_tabs_watching()))
     def follow() -> None:
         _tabs_watching()
-        if _what_is_known(run) != known:
+        # Not in the first look, which is the page's own: a rerun there would swallow a click on a button below.
+        if next(looks) and (known[0] not in LIVE or _what_is_known(run) != known):
             st.rerun()
         _draw_progress(run)
 
     @st.fragment
     def pictures() -> None:
-        draw_training(run, live=True)
+        draw_training(run)
 
     draw_road(run)
     follow()
     _draw_steering(run)
+    draw_queue()
     pictures()
     draw_notes(run)
 
@@ -74,14 +80,15 @@ def _what_is_known(run: Run) -> tuple[object, ...]:
     drawn = frames.drawn_at(*names[-1], layout) if names else None
     asked = worker().is_stopping(run.id), worker().is_stopping_after_stage(run.id)
     looks = max(len(names), len(story.measured) - 1)
-    return run.status(), story.stage, looks, drawn, len(story.notes), asked
+    return run.status(), story.stage, looks, drawn, len(story.notes), asked, worker().queue()
 
 
 def _draw_progress(run: Run) -> None:
     story = run.story()
-    if story.phase == "queued":
-        ahead = worker().ahead_of(run.id)
-        st.info(f"Waiting for {ahead} run{'s' if ahead != 1 else ''} to end.", icon=":material/hourglass_empty:")
+    ahead, ours = worker().ahead_of(run.id), worker().owns(run.id)
+    if story.phase == "queued" and (ahead or not ours):
+        told = f"Waiting for {ahead} run{'s' if ahead != 1 else ''} to end." if ours else "Waiting in another process."
+        st.info(told, icon=":material/hourglass_empty:")
         return
     here, left = story.seconds_left_here(time.time()), story.seconds_left(time.time())
     text = (story.stage or "starting").capitalize()
@@ -93,21 +100,33 @@ def _draw_progress(run: Run) -> None:
 
 def _draw_steering(run: Run) -> None:
     """Offer what can be done about a run that waits or works."""
-    name, status, about = run.id, run.status(), "What was reached is kept; the run can be resumed."
+    name, about = run.id, "What was reached is kept; the run can be resumed."
     if worker().is_stopping(name):
         st.button("Stopping after this step …", disabled=True, icon=":material/stop_circle:")
     elif not worker().owns(name):
         st.caption("This run is being worked on by another process, which alone can stop it.")
     else:
         with st.container(horizontal=True):
-            label = "Withdraw" if status == "queued" else "Stop"
+            waiting = worker().ahead_of(name) > 0
+            label = "Withdraw" if waiting else "Stop"
             if st.button(label, icon=":material/stop_circle:", help=about):
                 worker().stop(name)
                 st.rerun()
             if worker().is_stopping_after_stage(name):
                 st.button("Stopping after this stage …", disabled=True, icon=":material/flag:")
-            elif status == "running" and st.button("Stop after this stage", icon=":material/flag:", help=about):
+            elif not waiting and st.button("Stop after this stage", icon=":material/flag:", help=about):
                 worker().stop_after_stage(name)
+                st.rerun()
+
+
+def draw_queue() -> None:
+    """List the runs that wait for their turn, each of which can be withdrawn or looked at."""
+    at_work, *waiting = worker().queue() or [""]
+    for name in waiting:
+        with st.container(horizontal=True, vertical_alignment="center"), suppress(BadInput):  # its folder may be gone
+            st.caption(f":material/hourglass_empty: Waiting: {plain(run_title(worker().store.open(name)))}")
+            if st.button("Withdraw", key=f"withdraw-{name}", type="tertiary"):
+                worker().stop(name)
                 st.rerun()
 
 
@@ -124,17 +143,17 @@ def draw_road(run: Run) -> None:
     story = run.story()
     road = list(story.road) or [*find_method(run.config.method).stages, "map", "describe"]
     reached = road.index(story.stage) if story.stage in road else len(road) if story.phase == "finished" else -1
+    live = run.status() == "running"  # the log of a run whose server was killed says so for ever
     # Badges in one paragraph wrap where the window is narrow, and leave the room to the map.
-    st.markdown(" ".join(_stage_badge(stage, position, reached, run) for position, stage in enumerate(road)))
+    st.markdown(" ".join(_stage_badge(stage, position - reached, story, live) for position, stage in enumerate(road)))
 
 
-def _stage_badge(stage: str, position: int, reached: int, run: Run) -> str:
-    name, story = stage.capitalize(), run.story()
-    if position < reached:
+def _stage_badge(stage: str, ahead: int, story: Story, live: bool) -> str:
+    name = stage.capitalize()
+    if ahead < 0:
         spent = f" · {spoken_time(story.seconds[stage])}" if stage in story.seconds else ""
         return f":green-badge[:material/check_circle: {name}{spent}]"
-    if position == reached:
-        live = story.phase == "running"
+    if ahead == 0:
         icon, told = ("autorenew", "at work") if live else ("pause_circle", "reached")
         return f":primary-badge[:material/{icon}: **{name} · {told}**]"
     planned = story.road.get(stage)

@@ -1,5 +1,6 @@
 """The forecast: measured on this machine, composed by methods, told on the command line."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from core.__main__ import main
 from core.bench import Bench
 from core.corpus import Corpus
 from core.encoder import EMBEDDED
-from core.forecast import Forecast, Pace, measure_pace, measured_forecast, rough_forecast
+from core.forecast import Forecast, Pace, known_forecast, measure_pace, measured_forecast, rough_forecast
 from core.methods import METHODS
 from core.pipeline import road
 from core.steps.projector import Projector
@@ -40,7 +41,9 @@ def test_vectors_that_are_kept_need_no_time(tmp_path: Path, corpus: Corpus) -> N
         pass
     known = measured_forecast(bench, 1)
     assert known.fresh == 0
-    assert known.encode().seconds < rough_forecast(bench).encode().seconds
+    assert known.encode().seconds < replace(known, fresh=1.0).encode().seconds
+    assert known_forecast(bench, 1) == known, "what was measured is used where it is known"
+    assert known_forecast(bench, 7) == rough_forecast(bench)
 
 
 def test_words_are_a_fair_guess_of_tokens(tmp_path: Path, corpus: Corpus) -> None:

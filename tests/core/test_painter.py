@@ -1,7 +1,9 @@
 """The live map: frames lie on one another, the painter draws them beside a run, a moment can be kept as the result."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -204,6 +206,26 @@ def test_an_early_stage_that_is_kept_leaves_the_later_ones_nothing_to_do(
     told: list[Event] = []
     assert drive(run, projector, lambda: False, told.append) == "finished", run.story().traceback
     assert not any(isinstance(event, Checkpoint) and event.stage == "harden" for event in told)
+
+
+def test_a_picture_that_fails_is_left_out_and_after_three_the_painter_gives_up(
+    trained: Run, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in (trained.folder / "frames").glob("*"):
+        path.unlink()
+    wanted = trained.frames().missing()
+    for broken in (wanted, wanted[1:2]):
+
+        def fails(run: Run, projector: Projector, *frame: Any, broken: list[Any] = broken) -> Iterator[None]:
+            if frame in broken:
+                raise RuntimeError("The projecting process ended with code -9.")
+            yield from paint(run, projector, *frame)
+
+        monkeypatch.setattr("core.painter.paint", fails)
+        painter = Painter(trained, projector)
+        painter.finish()
+        painter.wait()
+        assert painter.gave_up == (broken == wanted) and trained.frames().missing() == broken
 
 
 def test_a_frame_can_be_drawn_alone(trained: Run, projector: Projector, tmp_path: Path) -> None:

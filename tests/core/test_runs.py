@@ -93,6 +93,15 @@ def test_time_left_is_by_pace_here_and_by_plan_later() -> None:
     assert Story().seconds_left_here(1.0) is None
 
 
+def test_time_left_goes_by_the_plan_where_no_pace_is_known() -> None:
+    """Of two maps the first has just been drawn; then something follows that is not counted."""
+    story = Story("running", {"map": 40.0}, "map", stage_began=100.0)
+    story.add({"time": 122.0, "event": "Progress", "stage": "map", "done": 1, "total": 2})
+    assert story.seconds_left_here(122.0) == pytest.approx(20) and story.seconds_left_here(127.0) == pytest.approx(15)
+    story.add({"time": 130.0, "event": "Progress", "stage": "map", "done": 2, "total": 2})
+    assert story.seconds_left_here(131.0) == pytest.approx(9) and story.seconds_left_here(200.0) == 1.0
+
+
 def test_progress_is_thinned_but_its_end_is_kept(run: Run) -> None:
     for done in range(1, 1001):
         run.record(Progress("encode", done, 1000))

@@ -1,18 +1,21 @@
 """Every state of a run against every action of the worker, and what many runs leave behind: nothing."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from core.corpus import Corpus
 from core.errors import BadInput
-from core.events import Ended, Planned, StageStarted
+from core.events import KEPT, Ended, Planned, StageStarted
 from core.methods.bow import Bow
 from core.runs.store import Run, Store
-from core.worker import Worker
+from core.steps.projector import Projector
+from core.worker import Worker, drive
 from tests.conftest import make_config
 from tests.core.test_worker import slowly, wait_for
 
@@ -98,6 +101,41 @@ def test_a_stop_after_the_stage_comes_when_the_next_begins(
     worker.stop_after_stage(run.id)
     go.set()
     wait_for(lambda: run.status() == "stopped")
+    worker.close()
+
+
+def test_a_finished_run_that_is_withdrawn_before_it_is_made_anew_is_finished_still(
+    store: Store, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, projector: Projector
+) -> None:
+    knobs = {"steps": 4, "every": 2, "depth": "1", "batch": 9}
+    finished = store.create(make_config(corpus, "sccl", **knobs), corpus)
+    assert drive(finished, projector, lambda: False) == "finished"
+    seconds, labels = dict(finished.story().seconds), np.array(finished.clustering().labels)
+    slowly(monkeypatch)
+    worker = Worker(store)
+    worker.start(store.create(make_config(corpus, "bow"), corpus).id)
+    finished.keep("train", 2)
+    worker.start(finished.id)
+    worker.stop(finished.id)
+    assert finished.status() == "finished" and finished.story().seconds == seconds
+    assert KEPT not in finished.state() and (finished.clustering().labels == labels).all()
+    worker.close()
+
+
+def test_a_run_whose_folder_is_gone_does_not_hold_up_the_others(
+    store: Store, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, worker = slowly(monkeypatch), Worker(store)
+    first, gone, also_gone, last = (store.create(make_config(corpus, "bow"), corpus) for _ in range(4))
+    for run in (first, gone, also_gone, last):
+        worker.start(run.id)
+    wait_for(lambda: first.status() == "running")
+    for run in (gone, also_gone):
+        shutil.rmtree(run.folder)
+    worker.stop(also_gone.id)
+    go.set()
+    wait_for(lambda: last.status() == "finished", 60)
+    wait_for(worker.is_idle)
     worker.close()
 
 

@@ -14,12 +14,15 @@ from streamlit.testing.v1 import AppTest
 
 from core.corpus import Corpus
 from core.events import Ended, Queued, StageStarted
+from core.methods import METHODS
 from core.painter import Painter, paint
 from core.runs.store import Run, Store
 from core.steps.projector import Projector
 from core.worker import drive
 from pages.parts import progress, services
+from pages.parts.figures import Colouring, live_figure
 from tests.conftest import make_config, obvious_table
+from tests.core.test_worker import slowly, wait_for
 
 APP = str(Path(__file__).parents[2] / "app.py")
 PAGES = ("corpus", "train", "explore", "export")
@@ -86,9 +89,11 @@ def prepared(run: Run, state: str) -> FileLock | None:
 
 
 EXPECTED: dict[str, Callable[[AppTest], bool]] = {
-    "queued": lambda tab: "Waiting for" in words_on(tab),
+    "queued": lambda tab: "Waiting in another process" in words_on(tab),
     "running": lambda tab: "at work" in words_on(tab),
-    "interrupted": lambda tab: "The server ended" in words_on(tab) and has_button(tab, "Resume"),
+    "interrupted": lambda tab: (
+        "The server ended" in words_on(tab) and "· at work" not in words_on(tab) and has_button(tab, "Resume")
+    ),
     "stopped": lambda tab: "stopped" in words_on(tab) and has_button(tab, "Resume"),
     "failed": lambda tab: tab.error[0].value == r"It \*went\* wrong\." and "Traceback: here" in tab.code[0].value,
 }
@@ -288,6 +293,61 @@ def test_many_tabs_look_less_often_each_and_closed_ones_are_forgotten(
     assert [progress._seconds_between_looks(tabs) for tabs in (1, 2, 3, 5, 50)] == [2, 2, 3, 4, 4]
     assert lock is not None
     lock.release()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_a_form(method: str, corpus: Corpus) -> None:
+    tab = bring(open_page("corpus"), corpus.table)
+    tab.switch_page("pages/train.py").run()
+    tab.button(key=f"choose-{method}").click().run()
+    words = words_on(tab)
+    assert has_button(tab, "Start") and "About" in words and "GB" in words
+    assert {item.key for item in (*tab.number_input, *tab.selectbox, *tab.toggle, *tab.text_input)} >= {
+        f"knob-{method}-{knob.name}" for knob in METHODS[method].knobs()
+    }
+
+
+def test_what_stands_in_the_way_is_told_before_the_start(corpus: Corpus, store: Store, tmp_path: Path) -> None:
+    tab = bring(open_page("corpus"), corpus.table)
+    tab.switch_page("pages/train.py").run()
+    tab.button(key="choose-sccl").click().run()
+    tab.selectbox(key="knob-sccl-augmenter").set_value("contextual").run()
+    assert "The augmenter contextual is not available here" in tab.warning[0].value
+    tab.button(key="choose-embed").click().run()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "broken" / "model.safetensors").write_bytes(b"nothing")
+    tab.text_input(key="encoder").set_value(str(tmp_path / "broken")).run()
+    assert words_on(tab) and "its weights cannot be read" in tab.warning[0].value
+    next(button for button in tab.button if button.label == "Start").click().run()
+    wait_for(lambda: store.runs()[0].status() == "failed", 60)
+    assert "its weights cannot be read" in store.runs()[0].story().message
+
+
+def test_runs_that_wait_are_listed_and_can_be_withdrawn(
+    corpus: Corpus, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowly(monkeypatch)
+    at_work, waiting = (store.create(make_config(corpus, "bow"), corpus) for _ in range(2))
+    for run in (at_work, waiting):
+        services.worker().start(run.id)
+    wait_for(lambda: at_work.status() == "running")
+    assert "Waiting for 1 run to end" in words_on(open_page("train", waiting.id))
+    tab = open_page("train", at_work.id)
+    assert ":material/hourglass_empty: Waiting: bow" in words_on(tab)
+    tab.button(key=f"withdraw-{waiting.id}").click().run()
+    assert waiting.status() == "stopped" and services.worker().queue() == [at_work.id]
+    assert "withdrawn from the queue" in words_on(open_page("train", waiting.id))
+
+
+def test_points_can_be_coloured_by_dates_of_any_century_and_tell_what_they_are() -> None:
+    days = [f"{year}-03-0{day}" for year in (1500, 1999, 2020, 9999) for day in range(1, 8)]
+    colour = Colouring.by_column(pd.Series([*days, "never"], dtype="str"))
+    assert colour.values is not None and np.isfinite(colour.values[:-1]).all() and np.isnan(colour.values[-1])
+    assert colour.names_per_point()[[0, 27, 28]].tolist() == ["1500-03-01", "9999-03-07", ""]
+    assert live_figure(np.zeros((29, 2)), colour).data[0].hovertext[0] == "1500-03-01"
+    hostile = Colouring.by_column(pd.Series([HOSTILE, "b"], dtype="str"))
+    assert "<script>" not in "".join(hostile.names_per_point())
 
 
 def test_a_preset_turns_the_knobs(corpus: Corpus) -> None:
