@@ -15,7 +15,7 @@ from pages.parts.estimate import draw_estimate
 from pages.parts.knobs import draw_knobs
 from pages.parts.live import draw_replay
 from pages.parts.methods import choose_method
-from pages.parts.progress import LIVE, draw_notes, draw_queue, draw_road, spoken_time, watch
+from pages.parts.progress import LIVE, draw_notes, draw_queue, draw_road, draw_warnings, spoken_time, watch
 from pages.parts.services import (
     STATUS_ICONS,
     begin_page,
@@ -79,9 +79,10 @@ def _show_run(run: Run) -> None:
         label, about = ("Resume", "Goes on from what was reached.") if began else ("Begin", "It never began.")
         if st.button(label, icon=":material/play_arrow:", help=about):
             _start(run)
-    draw_notes(run)
+    draw_warnings(run)
     draw_queue()
     draw_replay(run)
+    draw_notes(run)
     _draw_keeping(run)
     if "corpus" not in st.session_state and st.button("New run with this table", icon=":material/add:"):
         config = run.config

@@ -147,10 +147,10 @@ class Guard:
             return "settled"
         return "stalled" if sum(look.step > best.step for look in self.looks) >= self.patience else ""
 
-    def sentence(self) -> tuple[str, str]:
-        """Say in words which checkpoint is kept and why, and whether that is a warning."""
+    def sentence(self, stage: str) -> tuple[str, str]:
+        """Say in words which checkpoint of a stage is kept and why, and whether that is a warning."""
         best, now = self.best, self.looks[-1]
-        kept = f"Step {best.step} is kept: its clusters are the clearest that are still in order"
+        kept = f"Step {best.step} of {stage} is kept: its clusters are the clearest that are still in order"
         kept += f" (silhouette {best.silhouette:.3f}, {self.health(best):.0%} of the first order)."
         if self.verdict == "collapsed":
             told = f"The clusters began to fall together ({now.clusters} of {self.clusters} left at step {now.step}). "

@@ -109,7 +109,7 @@ def train(
     if int(best.values["steps"]) != learner.steps:
         learner.restore(best)
     if course.keeps_best:
-        yield Note(*guard.sentence())
+        yield Note(*guard.sentence(stage))
     elif guard.collapsed:
         end = learner.steps - begin
         yield Note(f"The clusters began to fall together: the stage ends as it was at step {end}.", "warning")

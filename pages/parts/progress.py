@@ -41,6 +41,7 @@ def watch(run: Run) -> None:
 
     draw_road(run)
     follow()
+    draw_warnings(run)
     _draw_steering(run)
     draw_queue()
     pictures()
@@ -130,12 +131,18 @@ def draw_queue() -> None:
                 st.rerun()
 
 
+def draw_warnings(run: Run) -> None:
+    """Show what a person must know."""
+    for level, note in run.story().notes:
+        if level == "warning":
+            st.warning(plain(note), icon=":material/warning:")
+
+
 def draw_notes(run: Run) -> None:
     """Show why things are as they are, and what happened, in plain words."""
-    for reason in run.config.reasons.values():
-        st.caption(plain(reason))
-    for level, note in run.story().notes:
-        (st.warning if level == "warning" else st.caption)(plain(note))
+    notes = [note for level, note in run.story().notes if level != "warning"]
+    for told in (*run.config.reasons.values(), *notes):
+        st.caption(plain(told))
 
 
 def draw_road(run: Run) -> None:

@@ -303,7 +303,7 @@ def _cell(lines: list[dict[str, Any]], figures: tuple[str, ...]) -> str:
         values = [100 * line[name] for line in lines]
         parts.append(f"{np.mean(values):.1f}" + (f" ± {np.std(values):.1f}" if len(values) > 1 else ""))
     seconds = [line["seconds"] for line in lines if line["seconds"] and line.get("threads", 1) == 1]
-    kept = [step for line in lines for step in re.findall(r"Step (\d+) is kept", line["kept"])]
+    kept = [step for line in lines for step in re.findall(r"Step (\d+) (?:of \w+ )?is kept", line["kept"])]
     told = f"; step {', '.join(kept)}" if kept else ""
     told += f"; {np.mean(seconds):.0f} s" if seconds else ""
     return f"{' / '.join(parts)} ({len(lines)}{told})"

@@ -23,7 +23,7 @@ def test_a_training_that_makes_clusters_clearer_is_followed_to_its_end() -> None
     assert guard.best.step == 30 and [look.clusters for look in guard.looks] == [CLUSTERS] * 4
     silhouettes = [look.silhouette for look in guard.looks]
     assert silhouettes == sorted(silhouettes)
-    text, level = guard.sentence()
+    text, level = guard.sentence("train")
     assert level == "info" and "Step 30 is kept" in text
 
 
@@ -40,7 +40,7 @@ def test_a_collapse_is_seen_although_the_trained_space_flatters_it() -> None:
     seen = guard.look(20, fallen[guard.sample], centres)
     assert seen.silhouette > 0.9 and guard.score(seen) < guard.score(guard.looks[1])
     assert guard.verdict == "collapsed" and guard.best.step == 10
-    text, level = guard.sentence()
+    text, level = guard.sentence("train")
     assert level == "warning" and "fall together" in text and "Step 10 is kept" in text
 
 
