@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from core.worker import drive
 from tests.browser.chromium import ARGUMENTS, find_chromium
 from tests.browser.conftest import start_server
 
-KNOBS = {"clusters": 20, "steps": 40, "every": 10, "batch": 128, "depth": "2"}
+OFTEN = {"clusters": 20, "steps": 40, "every": 10, "batch": 128, "depth": "2"}  # more pictures than by default
+USUAL = {"clusters": 20, "steps": 60}  # looked at as often as by default
 TEXTS, ROUNDS = 3_000, 2
 
 
@@ -64,7 +66,7 @@ def cost_of_pictures(store: Store, corpus: Corpus) -> None:
 
 def cost_of_tabs(store: Store, corpus: Corpus) -> None:
     """Train in a server with no tab and with five, and print the ratio."""
-    in_server(store, corpus, tabs=0)  # encodes, prepares: not counted
+    in_server(store, corpus, tabs=0, steps=4)  # encodes, prepares: not counted
     spent: dict[int, list[float]] = {0: [], 5: []}
     for _ in range(ROUNDS):
         for tabs in spent:
@@ -73,15 +75,15 @@ def cost_of_tabs(store: Store, corpus: Corpus) -> None:
     print(f"a step in a server: nobody watches {alone:.2f} s, five tabs {beside:.2f} s: {beside / alone - 1:+.1%}")
 
 
-def configured(corpus: Corpus) -> RunConfig:
+def configured(corpus: Corpus, knobs: dict[str, Any]) -> RunConfig:
     """Return what is run every time."""
-    method = find_method("sccl").from_knobs(KNOBS)
+    method = find_method("sccl").from_knobs(knobs)
     return resolve(corpus, method, file="stackoverflow.csv", file_sha256="", reading={}, seed=0)
 
 
 def trained(store: Store, corpus: Corpus, projector: Projector, painted: bool) -> Run:
     """Run once, with a painter beside it or without."""
-    run = store.create(configured(corpus), corpus)
+    run = store.create(configured(corpus, OFTEN), corpus)
     painter = Painter(store.open(run.id), projector) if painted else None
     if drive(run, projector, lambda: False) != "finished":
         sys.exit(run.story().message)
@@ -91,7 +93,7 @@ def trained(store: Store, corpus: Corpus, projector: Projector, painted: bool) -
     return run
 
 
-def in_server(store: Store, corpus: Corpus, tabs: int) -> float:
+def in_server(store: Store, corpus: Corpus, tabs: int, steps: int = int(USUAL["steps"])) -> float:
     """Let tabs of a real browser watch a run in a real server; return the seconds of a step once all is drawn.
 
     The first half of the training is not counted: in it a browser reads its programs, which costs the two cores of a
@@ -99,7 +101,7 @@ def in_server(store: Store, corpus: Corpus, tabs: int) -> float:
     """
     from playwright.sync_api import sync_playwright
 
-    run = store.create(configured(corpus), corpus)
+    run = store.create(configured(corpus, USUAL | {"steps": steps}), corpus)
     server = start_server(store.folder)
     try:
         with sync_playwright() as playwright:
@@ -119,14 +121,13 @@ def in_server(store: Store, corpus: Corpus, tabs: int) -> float:
         server.process.wait(60)
     if run.status() != "finished":
         sys.exit(run.story().message)
-    steps = {
+    done = {
         record["done"]: record["time"]
         for record in run.log.read()[0]
-        if record["event"] == "Progress" and record["stage"] == "train"
+        if record["event"] == "Progress" and record["stage"] == "train" and record["done"] < steps
     }
-    middle, last = KNOBS["steps"] // 2, max(step for step in steps if step < KNOBS["steps"])
-    begin = min(step for step in steps if step > middle)
-    return (steps[last] - steps[begin]) / (last - begin)
+    first_counted, last = min(step for step in done if step > steps // 2), max(done)
+    return (done[last] - done[first_counted]) / max(last - first_counted, 1)
 
 
 def frame_delays(run: Run) -> list[float]:

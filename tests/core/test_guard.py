@@ -24,7 +24,7 @@ def test_a_training_that_makes_clusters_clearer_is_followed_to_its_end() -> None
     silhouettes = [look.silhouette for look in guard.looks]
     assert silhouettes == sorted(silhouettes)
     text, level = guard.sentence("train")
-    assert level == "info" and "Step 30 is kept" in text
+    assert level == "info" and "Step 30 of train is kept" in text
 
 
 def test_a_collapse_is_seen_although_the_trained_space_flatters_it() -> None:
@@ -41,7 +41,7 @@ def test_a_collapse_is_seen_although_the_trained_space_flatters_it() -> None:
     assert seen.silhouette > 0.9 and guard.score(seen) < guard.score(guard.looks[1])
     assert guard.verdict == "collapsed" and guard.best.step == 10
     text, level = guard.sentence("train")
-    assert level == "warning" and "fall together" in text and "Step 10 is kept" in text
+    assert level == "warning" and "fall together" in text and "Step 10 of train is kept" in text
 
 
 def test_one_point_is_no_division_by_zero() -> None:
