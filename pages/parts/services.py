@@ -4,6 +4,7 @@ import atexit
 import re
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import streamlit as st
@@ -109,7 +110,7 @@ def choose_run() -> Run | None:
         show_run(run.id)
     if not runs:
         return None
-    titles = {name: run_title(item) for name, item in runs.items()}
+    titles = told_apart({name: run_title(item) for name, item in runs.items()})
     names = list(titles)
     index = names.index(run.id) if run and run.id in titles else None
     chosen = st.sidebar.selectbox(
@@ -124,6 +125,16 @@ def choose_run() -> Run | None:
         show_run(chosen)
         st.rerun()
     return runs.get(run.id) if run else None
+
+
+def told_apart(titles: dict[str, str]) -> dict[str, str]:
+    """Give equal titles numbers: a menu sends back what it shows, and would take two that read alike for each other."""
+    seen: Counter[str] = Counter()
+    found = {}
+    for name, title in titles.items():
+        seen[title] += 1
+        found[name] = title if seen[title] == 1 else f"{title} ({seen[title]})"
+    return found
 
 
 def finished_run(icon: str) -> Run | None:

@@ -1,0 +1,211 @@
+"""The train page: forms, estimates, starting, watching, the queue and the replay."""
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from core.corpus import Corpus
+from core.events import Queued, StageStarted
+from core.methods import METHODS
+from core.painter import Painter, paint
+from core.runs.store import Run, Store
+from core.steps.projector import Projector
+from core.worker import drive
+from pages.parts import progress, services
+from pages.parts.figures import Colouring, live_figure
+from tests.conftest import make_config, obvious_table
+from tests.core.test_worker import slowly, wait_for
+from tests.pages.tabs import HOSTILE, bring, has_button, open_page, prepared, words_on
+
+
+def test_starting_a_run_walks_to_the_end_and_a_refusal_starts_nothing(store: Store) -> None:
+    import time
+
+    tab = bring(open_page("corpus"), obvious_table(6))
+    tab.switch_page("pages/train.py").run()
+    tab.button(key="choose-tfidf").click().run()
+    tab.number_input(key="knob-tfidf-clusters").set_value(500).run()
+    next(button for button in tab.button if button.label == "Start").click().run()
+    assert "18 different texts and 500 clusters" in tab.error[0].value and not store.runs()
+    tab.number_input(key="knob-tfidf-clusters").set_value(3).run()
+    next(button for button in tab.button if button.label == "Start").click().run()
+    run = store.runs()[0]
+    until = time.monotonic() + 120
+    while run.status() != "finished" and time.monotonic() < until:
+        time.sleep(0.1)
+    assert "Finished in" in words_on(tab.run()) and run.id in tab.query_params["run"]
+
+
+def test_before_a_run_is_started_its_time_and_memory_are_told(projector: Projector) -> None:
+    tab = bring(open_page("corpus"), obvious_table())
+    tab.switch_page("pages/train.py").run()
+    told = words_on(tab)
+    assert "**About" in told and "GB of memory" in told and "Measured on this machine" in told
+    tab.button(key="choose-sccl").click().run()
+    told = words_on(tab)
+    assert "train" in told and "layers learn" in told
+    next(field for field in tab.number_input if field.label == "Clusters").set_value(2_000).run()
+    assert "**About" not in words_on(tab), "what cannot be run has no forecast"
+
+
+def deep_run(store: Store, corpus: Corpus, projector: Projector) -> Run:
+    """Train for a moment, so that there are snapshots, curves and checkpoints."""
+    run = store.create(make_config(corpus, "sccl", steps=4, every=2, depth="1", rate=1e-3), corpus)
+    assert drive(run, projector, lambda: False) == "finished", run.story().traceback
+    return run
+
+
+def test_a_finished_training_shows_its_replay_curves_and_what_can_be_kept(
+    corpus: Corpus, store: Store, projector: Projector
+) -> None:
+    run = deep_run(store, corpus, projector)
+    painter = Painter(run, projector)
+    painter.finish()
+    while painter.is_at_work():
+        time.sleep(0.1)
+    tab = open_page("train", run.id)
+    words = words_on(tab)
+    assert "4 pictures" in words and "all 36 texts" in words
+    assert any("Keep it" in button.label for button in tab.button)
+    chosen = next(box for box in tab.selectbox if box.label == "Colour by")
+    chosen.select("group").run()
+    words_on(tab)
+    next(box for box in tab.selectbox if box.label == "Moment").select_index(0).run()
+    next(button for button in tab.button if button.label == "Keep it").click().run()
+    words_on(tab)
+    assert run.status() in ("new", "queued", "running", "finished") and "kept-by-a-person" in str(
+        list((run.folder / "checkpoints").iterdir())
+    )
+
+
+def test_a_training_at_work_shows_its_newest_picture(corpus: Corpus, store: Store, projector: Projector) -> None:
+    run = deep_run(store, corpus, projector)
+    for _ in paint(run, projector, "train", 0, "umap"):
+        pass
+    lock = run.claim()
+    run.record(Queued())
+    run.record(StageStarted("train", 4))
+    words = words_on(open_page("train", run.id))
+    assert "Before train: all 36 texts, 1 picture so far" in words
+    lock.release()
+
+
+def test_many_tabs_look_less_often_each_and_closed_ones_are_forgotten(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = prepared(run, "running")
+    progress._last_looks.clear()
+    for _ in range(3):
+        words_on(open_page("train", run.id))
+    assert len(progress._last_looks()) == 3
+    monkeypatch.setattr(progress, "GONE", 0.0)
+    words_on(open_page("train", run.id))
+    assert len(progress._last_looks()) == 1
+    assert [progress._seconds_between_looks(tabs) for tabs in (1, 2, 3, 5, 50)] == [2, 2, 3, 4, 4]
+    assert lock is not None
+    lock.release()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_a_form(method: str, corpus: Corpus) -> None:
+    tab = bring(open_page("corpus"), corpus.table)
+    tab.switch_page("pages/train.py").run()
+    tab.button(key=f"choose-{method}").click().run()
+    words = words_on(tab)
+    assert has_button(tab, "Start") and "About" in words and "GB" in words
+    assert {item.key for item in (*tab.number_input, *tab.selectbox, *tab.toggle, *tab.text_input)} >= {
+        f"knob-{method}-{knob.name}" for knob in METHODS[method].knobs()
+    }
+
+
+def test_what_stands_in_the_way_is_told_before_the_start(corpus: Corpus, store: Store, tmp_path: Path) -> None:
+    tab = bring(open_page("corpus"), corpus.table)
+    tab.switch_page("pages/train.py").run()
+    tab.button(key="choose-sccl").click().run()
+    tab.selectbox(key="knob-sccl-augmenter").set_value("contextual").run()
+    assert "The augmenter contextual is not available here" in tab.warning[0].value
+    tab.button(key="choose-embed").click().run()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "broken" / "model.safetensors").write_bytes(b"nothing")
+    tab.text_input(key="encoder").set_value(str(tmp_path / "broken")).run()
+    assert words_on(tab) and "its weights cannot be read" in tab.warning[0].value
+    next(button for button in tab.button if button.label == "Start").click().run()
+    wait_for(lambda: store.runs()[0].status() == "failed", 60)
+    assert "its weights cannot be read" in store.runs()[0].story().message
+
+
+def test_runs_that_wait_are_listed_and_can_be_withdrawn(
+    corpus: Corpus, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowly(monkeypatch)
+    at_work, waiting = (store.create(make_config(corpus, "bow"), corpus) for _ in range(2))
+    for run in (at_work, waiting):
+        services.worker().start(run.id)
+    wait_for(lambda: at_work.status() == "running")
+    assert "Waiting for 1 run to end" in words_on(open_page("train", waiting.id))
+    tab = open_page("train", at_work.id)
+    assert ":material/hourglass_empty: Waiting: bow" in words_on(tab)
+    tab.button(key=f"withdraw-{waiting.id}").click().run()
+    assert waiting.status() == "stopped" and services.worker().queue() == [at_work.id]
+    assert "withdrawn from the queue" in words_on(open_page("train", waiting.id))
+
+
+def test_runs_of_one_minute_can_be_told_apart(corpus: Corpus, store: Store) -> None:
+    """A menu sends back what it shows: of two equal titles the first would be opened, whichever was meant."""
+    names = [store.create(make_config(corpus, "bow"), corpus).id for _ in range(3)]
+    for name in names:
+        tab = open_page("train", name)
+        assert len(set(tab.sidebar.selectbox[0].options)) == 3
+        assert tab.run().query_params["run"] in (name, [name])
+
+
+def test_points_can_be_coloured_by_dates_of_any_century_and_tell_what_they_are() -> None:
+    days = [f"{year}-03-0{day}" for year in (1500, 1999, 2020, 9999) for day in range(1, 8)]
+    colour = Colouring.by_column(pd.Series([*days, "never"], dtype="str"))
+    assert colour.values is not None and np.isfinite(colour.values[:-1]).all() and np.isnan(colour.values[-1])
+    assert colour.names_per_point()[[0, 27, 28]].tolist() == ["1500-03-01", "9999-03-07", ""]
+    assert live_figure(np.zeros((29, 2)), colour).data[0].hovertext[0] == "1500-03-01"
+    hostile = Colouring.by_column(pd.Series([HOSTILE, "b"], dtype="str"))
+    assert "<script>" not in "".join(hostile.names_per_point())
+
+
+def test_a_preset_turns_the_knobs(corpus: Corpus) -> None:
+    tab = bring(open_page("corpus"), corpus.table)
+    tab.switch_page("pages/train.py").run()
+    tab.button(key="choose-sccl").click().run()
+    next(control for control in tab.segmented_control if control.label == "Preset").select("quick look").run()
+    words_on(tab)
+    values = {box.label: box.value for box in (*tab.number_input, *tab.selectbox)}
+    assert values["Steps"] == 40 and values["Depth"] == "1" and values["Clusters"] == 12
+
+
+def test_a_page_answers_and_asks_for_pictures_while_a_large_projection_is_under_way(
+    corpus: Corpus, store: Store, projector: Projector
+) -> None:
+    run = deep_run(store, corpus, projector)
+    shared = services.worker().projector
+    large = shared.project(np.random.default_rng(0).normal(size=(20_000, 50)), layout="tsne", dims=2, seed=0)
+    next(large)
+    child = shared._child
+    assert child is not None
+    words = words_on(open_page("train", run.id))
+    painter = services.worker()._painter
+    assert "The first picture is being drawn." in words and painter is not None and painter.is_at_work()
+    next(large)
+    assert not run.frames().names("umap"), "it waits its turn, the page does not"
+    large.close()
+    assert child.poll() is not None, "cancelling kills what is under way"
+    painter.wait()
+    assert not run.frames().missing(), "and whoever waited has a new child to ask"
+
+
+def test_a_server_that_ends_waits_for_pages_that_are_being_drawn() -> None:
+    page = threading.Thread(target=time.sleep, args=(0.5,), name=services.SCRIPT_THREAD, daemon=True)
+    page.start()
+    services.let_pages_end()
+    assert not page.is_alive()
