@@ -41,14 +41,14 @@ def drive(
     except KeyboardInterrupt:
         projector.close()
         return _end(run, Ended("stopped", "The run was stopped from the keyboard."))
-    except BadInput as refusal:
-        return _end(run, Ended("failed", str(refusal), traceback.format_exc()))
-    except MemoryError:
-        return _end(run, Ended("failed", "The machine has too little memory for this run.", traceback.format_exc()))
     except Exception as fault:
         if should_stop():  # an interpreter on its way out refuses work in many ways; the person asked for the end
             return _end(run, Ended("stopped", "The run was stopped.", traceback.format_exc()))
         sentence = f"Something went wrong in the program: {type(fault).__name__}: {fault}".split("\n")[0]
+        if isinstance(fault, MemoryError):
+            sentence = "The machine has too little memory for this run."
+        elif isinstance(fault, BadInput):
+            sentence = str(fault)
         return _end(run, Ended("failed", sentence, traceback.format_exc()))
 
 

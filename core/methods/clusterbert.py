@@ -8,7 +8,7 @@ import numpy as np
 
 from core.bench import Bench
 from core.clustering import Clustering, cluster_means, matched_numbers
-from core.events import AFRESH, StageStarted, State
+from core.events import AFRESH, State
 from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK
 from core.methods.tsdae import ADAPT, DECODER, Noise, Tsdae
@@ -107,13 +107,16 @@ class _Pupil:
     def form(self, before: Guard, state: State) -> Work[None]:
         """Guess the clusters that k-means finds among clean vectors, found anew in every round."""
         method, texts, seed = self.method, self.bench.texts, self.bench.seed
-        yield StageStarted(FORM, method.rounds * method.form_epochs * method.steps_per_epoch(len(texts)))
-        vectors = yield from all_vectors(self.learner, len(texts))
-        labels = yield from start_labels(vectors, texts, method.clusters, seed, method.start)
-        # Clusters keep the numbers, and on the map the colours, that they had in the stage before.
-        labels = matched_numbers(before.labels, labels[before.sample], method.clusters)[labels]
-        self.heads.cluster.point_at(vectors, labels)
         length = method.form_epochs * method.steps_per_epoch(len(texts))
+        labels = np.empty(0, np.int64)
+
+        def begin() -> Work[None]:
+            nonlocal labels
+            vectors = yield from all_vectors(self.learner, len(texts))
+            found = yield from start_labels(vectors, texts, method.clusters, seed, method.start)
+            # Clusters keep the numbers, and on the map the colours, that they had in the stage before.
+            labels = matched_numbers(before.labels, found[before.sample], method.clusters)[found]
+            self.heads.cluster.point_at(vectors, labels)
 
         def find(number: int) -> Work[np.ndarray]:
             found = labels
@@ -125,7 +128,7 @@ class _Pupil:
             return np.eye(method.clusters, dtype=np.float32)[found]
 
         course = Course(FORM, method.rounds * length, method.every, turn=(method.rounds - 1) * length)
-        yield from self._stage(course, length, method.form_weight, before, state, find)
+        yield from self._stage(course, length, method.form_weight, before, state, find, begin)
 
     def harden(self, before: Guard, state: State) -> Work[None]:
         """Guess the head's own clean predictions, sharpened over the whole set (Eq 5), anew in every epoch."""
@@ -138,7 +141,16 @@ class _Pupil:
         course = Course(HARDEN, method.harden_epochs * length, method.every)
         yield from self._stage(course, length, method.harden_weight, before, state, find)
 
-    def _stage(self, course: Course, length: int, weight: float, before: Guard, state: State, find: Find) -> Work[None]:
+    def _stage(
+        self,
+        course: Course,
+        length: int,
+        weight: float,
+        before: Guard,
+        state: State,
+        find: Find,
+        begin: Callable[[], Work[None]] | None = None,
+    ) -> Work[None]:
         """Train towards targets that ``find`` finds anew every ``length`` steps."""
         method, learner, heads = self.method, self.learner, self.heads
         guard = before.follow()
@@ -163,4 +175,4 @@ class _Pupil:
         def centres(vectors: np.ndarray) -> np.ndarray:
             return cluster_means(vectors, heads.soft(vectors).argmax(1), method.clusters)
 
-        yield from train(learner, guard, course, take, centres, state, targets.ready)
+        yield from train(learner, guard, course, take, centres, state, targets.ready, begin)

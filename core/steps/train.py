@@ -54,12 +54,13 @@ def train(
     centres: Callable[[np.ndarray], np.ndarray],
     state: State,
     ready: Callable[[int], Work[None]] | None = None,
+    begin_with: Callable[[], Work[None]] | None = None,
 ) -> Work[None]:
     """Take steps until the course is over, the guard says stop or the loss is no number; keep the best checkpoint.
 
     ``take`` takes the step of a number, from 0, and says whether memory sufficed; ``ready`` does what must be done
-    before it, such as new targets. The guard's clusters start from ``centres`` of the sample's vectors. The learner
-    is left at the checkpoint that the guard calls best.
+    before it, such as new targets, and ``begin_with`` what the whole stage begins with. The guard's clusters start
+    from ``centres`` of the sample's vectors. The learner is left at the checkpoint that the guard calls best.
     """
     stage, total = course.stage, max(course.steps, 1)
     guard.turn = course.turn
@@ -70,6 +71,8 @@ def train(
             yield Note(f"Step {kept.values['step']:,} of {stage} is kept, as asked for.")
         yield Progress(stage, total, total)
         return
+    if begin_with is not None:
+        yield from begin_with()
     if stage in state:
         best, begin = state[best_of(stage)], int(state[stage].values["begin"])
         learner.restore(state[stage])

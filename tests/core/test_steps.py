@@ -62,7 +62,7 @@ def test_smoothing_starts_from_what_was_learnt_and_fills_thin_ground(projector: 
 
 def test_uneven_groups_are_linked_and_even_ones_are_not() -> None:
     rng = np.random.default_rng(0)
-    sizes = [300] + [6] * 11
+    sizes = [900] + [6] * 11
     truth = np.repeat(np.arange(12), sizes)
     vectors = (3 * np.eye(12)[truth] + 0.5 * rng.normal(size=(len(truth), 12))).astype(np.float32)
     texts = [f"word{label} text{row}" for row, label in enumerate(truth)]
