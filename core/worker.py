@@ -94,7 +94,6 @@ class Worker:
         self.projector = Projector()
         self._waiting: deque[tuple[str, FileLock, str]] = deque()  # with how it stood before
         self._current: str | None = None
-        self._stage = ""
         self._stop: set[str] = set()
         self._stop_after_stage: set[str] = set()
         self._guard = threading.RLock()
@@ -142,9 +141,8 @@ class Worker:
         """Turn the wish to stop after a stage into a stop when the next one begins."""
         if isinstance(event, StageStarted):
             with self._guard:
-                if name in self._stop_after_stage and event.stage != self._stage:
+                if name in self._stop_after_stage:
                     self._stop.add(name)
-                self._stage = event.stage
 
     def is_stopping_after_stage(self, name: str) -> bool:
         """Say whether the run will stop when its current stage is done."""
@@ -211,7 +209,7 @@ class Worker:
                     self._thread = None
                     return
                 name, lock, _ = self._waiting.popleft()
-                self._current, self._stage = name, ""
+                self._current = name
             if self._painter:
                 self._painter.close()  # what it has not drawn of the run before is drawn when somebody asks for it
             try:

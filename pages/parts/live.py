@@ -43,7 +43,8 @@ def draw_replay(run: Run) -> None:
         return
     frames = run.frames()
     if missing := len(frames.missing()):
-        _wait_for_pictures(run, missing, 2 * len(frames.snapshots), shown=bool(frames.names(shown_layout())))
+        wanted, shown = len(_LAYOUTS) * len(frames.snapshots), bool(frames.names(shown_layout()))
+        _wait_for_pictures(run, missing, wanted, shown)
     _draw(run, live=False)
 
 
