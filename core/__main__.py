@@ -241,7 +241,7 @@ def _estimate(options: argparse.Namespace) -> int:
 
 def _retrieve(options: argparse.Namespace) -> int:
     """Rank the candidates of every query and print how well that went."""
-    from core.encoder import EMBEDDED, check_encoder, find_device, load_encoder
+    from core.encoder import EMBEDDED, check_encoder, find_device, load_encoder, read_shape
     from core.retrieval import Lists, measure_retrieval
     from core.runs.config import TOKEN_LIMIT
     from core.runs.store import Store
@@ -252,12 +252,12 @@ def _retrieve(options: argparse.Namespace) -> int:
         raise BadInput("Give either --run or --encoder, not both.")
     frame = read_table(_bytes(options.table), options.table.name).frame
     lists = Lists.read(frame, options.query, options.candidate, options.relevant)
-    pooling = "mean"
     if options.run:
         run = Store(options.runs).open(options.run)
-        encoder, pooling = trained_encoder(run), str(run.config.knobs.get("pooling", pooling))
+        encoder, pooling = trained_encoder(run), str(run.config.knobs.get("pooling", "mean"))
     else:
-        encoder = load_encoder(check_encoder(options.encoder or EMBEDDED), find_device(), TOKEN_LIMIT, "float32")
+        name = check_encoder(options.encoder or EMBEDDED)
+        encoder, pooling = load_encoder(name, find_device(), TOKEN_LIMIT, "float32"), read_shape(name).pooling or "mean"
     found = measure_retrieval(lists, encoder, pooling)
     if not found["queries"]:
         raise BadInput("No query has a relevant candidate, so there is nothing to measure.")

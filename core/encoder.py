@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ POOLINGS = ("mean", "first")
 PRECISIONS = ("float32", "bfloat16", "float16", "int8")
 _ALIASES = {EMBEDDED, f"sentence-transformers/{EMBEDDED}"}
 _HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
-_HUB_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
+_TOKENIZER_FILES = ["*.json", "*.txt", "*.model"]
+_HUB_FILES = [*_TOKENIZER_FILES, "*.safetensors"]
+_POOLING_FILE = "1_Pooling/config.json"
 _LEAST_TOKENS = 512
 TOKENS_PER_BATCH = {"cpu": 2_048, "mps": 16_384, "cuda": 65_536}
 
@@ -108,8 +111,40 @@ def _check_folder(folder: Path) -> None:
 
 def read_shape(name: str) -> Shape:
     """Read an encoder's size without fetching its weights."""
-    folder = find_folder(name) if is_here(name) else _from_hub(name, ["config.json"])
-    return Shape.of(load_json(folder / "config.json"))
+    folder = find_folder(name) if is_here(name) else _from_hub(name, ["config.json", _POOLING_FILE])
+    return replace(Shape.of(load_json(folder / "config.json")), pooling=_trained_pooling(folder / _POOLING_FILE))
+
+
+def _trained_pooling(path: Path) -> str:
+    """Read how a sentence encoder was trained to make one vector of a text; nothing where it does not say."""
+    said = load_json(path) if path.is_file() else {}
+    if said.get("pooling_mode_cls_token") or said.get("pooling_mode") == "cls":
+        return "first"
+    return "mean" if said.get("pooling_mode_mean_tokens") or said.get("pooling_mode") == "mean" else ""
+
+
+def knows_masks(name: str) -> bool:
+    """Say whether an encoder's tokenizer has a token for what is hidden, without fetching its weights."""
+    folder = find_folder(name) if is_here(name) else _from_hub(name, _TOKENIZER_FILES)
+    return _read_tokenizer(name, folder).mask_token_id is not None
+
+
+def _read_tokenizer(name: str, folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    with _reading(name, "tokenizer"):
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+@contextmanager
+def _reading(name: str, part: str) -> Iterator[None]:
+    """Turn whatever a foreign file does to the library that reads it into one sentence."""
+    try:
+        yield
+    except Exception as fault:
+        if is_out_of_memory(fault):
+            raise
+        raise BadInput(f"The encoder “{name}” cannot be used: its {part} cannot be read.") from fault
 
 
 class Encoder:
@@ -133,26 +168,15 @@ class Encoder:
     @cached_property
     def tokenizer_digest(self) -> str:
         """A fingerprint of everything that decides how texts are cut into tokens."""
-        names = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model")
-        return _digest_of([self.folder / name for name in names if (self.folder / name).is_file()])
+        names = (
+            "tokenizer.json tokenizer_config.json vocab.txt spiece.model sentencepiece.bpe.model vocab.json merges.txt"
+        )
+        return _digest_of([self.folder / name for name in names.split() if (self.folder / name).is_file()])
 
     @cached_property
     def tokenizer(self) -> Any:
         """The fast tokenizer that belongs to the weights."""
-        from transformers import AutoTokenizer
-
-        with self._loading("tokenizer"):
-            return AutoTokenizer.from_pretrained(self.folder, local_files_only=True, trust_remote_code=False)
-
-    @contextmanager
-    def _loading(self, part: str) -> Iterator[None]:
-        """Turn whatever a foreign file does to the library that reads it into one sentence."""
-        try:
-            yield
-        except Exception as fault:
-            if is_out_of_memory(fault):
-                raise
-            raise BadInput(f"The encoder “{self.name}” cannot be used: its {part} cannot be read.") from fault
+        return _read_tokenizer(self.name, self.folder)
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -170,7 +194,7 @@ class Encoder:
         logging.set_verbosity_error()
         self.weights_digest  # noqa: B018 - refuse damaged weights before they are loaded
         options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
-        with self._loading("weights"):
+        with _reading(self.name, "weights"):
             model = AutoModel.from_pretrained(self.folder, **options).eval()
         return model.to(self.device, getattr(torch, "float32" if self.precision == "int8" else self.precision))
 

@@ -10,7 +10,7 @@ from core.encoder import Encoder
 from core.errors import BadInput
 from core.steps.evaluate import retrieval
 
-_YES, _NO = ("1", "true", "yes"), ("0", "false", "no", "")
+_YES, _NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no", "")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ class Shape:
     layers: int
     width: int
     inner: int
+    pooling: str = ""  # "mean" or "first" where a sentence encoder says how it was trained
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Shape":

@@ -1,7 +1,7 @@
 """The contract of a method: a frozen dataclass whose fields are its knobs and whose ``fit`` tells what happens."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, get_type_hints
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from core.bench import Bench
 from core.clustering import Clustering
+from core.encoder import POOLINGS
 from core.errors import BadInput
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
@@ -39,6 +40,13 @@ def partition_knob(default: str, *more: str) -> Any:
     return knob(default, about, choices=(*more, *PARTITIONS))
 
 
+STAGES = {  # those that many methods have, and the two with which every run ends
+    "encode": "Every text becomes a list of numbers that stands for what it means.",
+    "cluster": "Texts whose numbers lie close together become a cluster.",
+    "map": "The texts are laid out on a map, similar ones side by side.",
+    "describe": "Each cluster gets its words, its typical texts and a name.",
+}
+AUTO = "auto"  # a value that is found when the run is made
 _SWITCHES = {word: word in ("true", "yes", "on", "1") for word in "true yes on 1 false no off 0".split()}
 
 
@@ -97,6 +105,7 @@ class Method:
     name: ClassVar[str]
     title: ClassVar[str]
     stages: ClassVar[tuple[str, ...]]
+    about: ClassVar[Mapping[str, str]] = MappingProxyType(STAGES)  # what happens in each, for people who watch
     needs_encoder: ClassVar[bool] = False
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})  # names people choose, knobs they set
 
@@ -164,3 +173,24 @@ class Method:
     def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Do the work, telling what happens; go on from ``state``, the last checkpoint of each stage reached."""
         raise AssertionError(f"{self.name} does not fit")
+
+
+@dataclass(frozen=True)
+class Encoding(Method):
+    """What methods share that read texts with an encoder: how its tokens become one vector."""
+
+    needs_encoder = True
+    usual_pooling: ClassVar[str] = "mean"  # where the encoder does not say how it was trained
+
+    pooling: str = knob(
+        AUTO,
+        "One vector per text: the mean of its tokens, its first token, or as the encoder was trained (auto).",
+        choices=(AUTO, *POOLINGS),
+        advanced=True,
+    )
+
+    def settled(self, lengths: np.ndarray, shape: Shape, device: str) -> tuple[Method, dict[str, str]]:
+        """Fix the pooling."""
+        if self.pooling != AUTO:
+            return self, {}
+        return replace(self, pooling=shape.pooling or self.usual_pooling), {}

@@ -8,7 +8,7 @@ import numpy as np
 
 from core.bench import Bench
 from core.clustering import Clustering, cluster_means, matched_numbers
-from core.events import AFRESH, State
+from core.events import AFRESH, KEPT, State
 from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK
 from core.methods.tsdae import ADAPT, DECODER, Noise, Tsdae
@@ -42,6 +42,11 @@ class ClusterBert(Tsdae):
     name = "clusterbert"
     title = "Noisy clusters (ClusterBERT)"
     stages = ("encode", "compare", "prepare", DECODER, ADAPT, FORM, HARDEN, "represent", "cluster")
+    about: ClassVar[Mapping[str, str]] = {
+        **Tsdae.about,
+        FORM: "From a few words of each text the language model learns to tell its cluster, and clusters draw apart.",
+        HARDEN: "Clear cases pull doubtful ones along, and clusters become firmer.",
+    }
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"adapt_epochs": 0.0, "form_epochs": 1, "harden_epochs": 1, "depth": "1"},
         BALANCED: {},
@@ -90,6 +95,10 @@ class ClusterBert(Tsdae):
         yield from pupil.form(guard, state)
         yield from pupil.harden(guard, state)
         vectors = yield from represent(learner, len(bench.texts), state)
+        if (kept := state.get(KEPT)) is not None and kept.values["stage"] == ADAPT:
+            # A person kept a moment before clusters formed, so that nothing has told the head of any.
+            found = yield from start_labels(vectors, bench.texts, self.clusters, bench.seed, self.start)
+            heads.cluster.point_at(vectors, found)
         soft = heads.soft(vectors)
         start = cluster_means(vectors, soft.argmax(1), self.clusters)
         clustering = yield from self.cluster(bench, vectors, state, start=start)
@@ -170,7 +179,7 @@ class _Pupil:
                 again = heads.decoder.loss(vectors, texts.taken(some), self.noise.kept(rows[some])) / said
                 return {"loss": weight * term + (1 - weight) * again, "clustering": term, "reconstruction": again}
 
-            return learner.step_apart(left, share)
+            return learner.step_apart(left, share, texts.lengths if method.reconstruct else 0)
 
         def centres(vectors: np.ndarray) -> np.ndarray:
             return cluster_means(vectors, heads.soft(vectors).argmax(1), method.clusters)

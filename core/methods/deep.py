@@ -7,9 +7,8 @@ import numpy as np
 
 from core.bench import Bench
 from core.clustering import cluster_means
-from core.encoder import POOLINGS
 from core.events import Note, StageStarted
-from core.methods.base import Method, knob
+from core.methods.base import AUTO, STAGES, Encoding, Method, knob
 from core.nn.depth import DEPTHS, settle_depth
 from core.shape import TOKENS_HELD, Shape
 from core.steps.guard import SAMPLE, Guard, stratified
@@ -25,6 +24,11 @@ if TYPE_CHECKING:  # torch is loaded when it is needed
 
 
 QUICK, BALANCED, PAPER = "quick look", "balanced", "paper settings"
+DEEP_STAGES = STAGES | {
+    "compare": "For every text those most like it are found, and from them where clusters start.",
+    "prepare": "What the unchanging part of the language model makes of every text is worked out once.",
+    "represent": "The language model reads all texts once more, as it is now.",
+}
 AS_PAPERS_DO: dict[str, Any] = {"start": "kmeans", "partition": "kmeans"}
 
 
@@ -38,13 +42,11 @@ class Beginning:
 
 
 @dataclass(frozen=True)
-class Deep(Method):
+class Deep(Encoding):
     """The knobs and the beginning of a deep method. Subclasses say how many tokens a run trains on."""
 
-    needs_encoder = True
-
     depth: str = knob(
-        "auto", "How many top layers of the language model learn; fewer is faster.", choices=DEPTHS, advanced=True
+        AUTO, "How many top layers of the language model learn; fewer is faster.", choices=DEPTHS, advanced=True
     )
     start: str = knob(
         "similar",
@@ -56,9 +58,6 @@ class Deep(Method):
     rate: float = knob(2e-5, "Learning rate of the language model.", low=0.0, high=0.1, advanced=True)
     head_rate: float = knob(2e-3, "Learning rate of heads and centres.", low=0.0, high=1.0, advanced=True)
     every: int = knob(25, "Steps between two looks at the clusters.", low=1, high=10_000, advanced=True)
-    pooling: str = knob(
-        "mean", "One vector per text: the mean of its tokens, or its first token.", choices=POOLINGS, advanced=True
-    )
 
     def trained_tokens(self, lengths: np.ndarray) -> tuple[float, float]:
         """Say how many tokens pass the frozen layers only, and how many the learning ones, in a whole run."""
@@ -67,11 +66,12 @@ class Deep(Method):
     def settled(self, lengths: np.ndarray, shape: Shape, device: str) -> tuple[Method, dict[str, str]]:
         """Fix the depth."""
         depth, reason = settle_depth(self.depth, shape, device, *self.trained_tokens(lengths))
-        return replace(self, depth=str(depth)), {"depth": reason}
+        pooled, reasons = super().settled(lengths, shape, device)
+        return replace(pooled, depth=str(depth)), reasons | {"depth": reason}  # type: ignore[call-arg]
 
     def depth_of(self, shape: Shape) -> int:
         """Return the depth as a number; before it is settled, the whole encoder's."""
-        return shape.layers if self.depth in ("auto", "all") else int(self.depth)
+        return shape.layers if self.depth in (AUTO, "all") else int(self.depth)
 
     def begin(self, bench: Bench) -> Work[Beginning]:
         """Encode and compare all texts, and find where clusters start."""

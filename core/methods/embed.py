@@ -4,15 +4,14 @@ from dataclasses import dataclass
 
 from core.bench import Bench
 from core.clustering import Clustering
-from core.encoder import POOLINGS
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
-from core.methods.base import Method, knob
+from core.methods.base import Encoding
 from core.work import Work
 
 
 @dataclass(frozen=True)
-class Embed(Method):
+class Embed(Encoding):
     """Turns every text into a vector of meaning with a pretrained language model, then groups near vectors.
 
     Choose it first: it needs no training and takes a minute for some thousands of texts.
@@ -24,9 +23,6 @@ class Embed(Method):
     name = "embed"
     title = "Language model + k-means"
     stages = ("encode", "cluster")
-    needs_encoder = True
-
-    pooling: str = knob("mean", "One vector per text: the mean of its tokens, or its first token.", choices=POOLINGS)
 
     def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
         """Say that encoding takes nearly all of the time."""

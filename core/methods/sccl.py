@@ -17,7 +17,8 @@ from core.errors import BadInput
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
 from core.methods.base import knob, partition_knob
-from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK, Beginning, Deep
+from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Beginning, Deep
+from core.steps.neighbours import reach
 from core.steps.partition import SMOOTH, UMAP
 from core.steps.start import start_labels
 from core.steps.train import Course, all_vectors, represent, train
@@ -49,6 +50,10 @@ class Sccl(Deep):
     name = "sccl"
     title = "Contrastive clustering (SCCL)"
     stages = ("encode", "compare", AUGMENT, "prepare", "train", "represent", "cluster")
+    about = DEEP_STAGES | {
+        AUGMENT: "Every text is said in other words, or finds similar texts to learn from.",
+        "train": "The language model learns: texts that say the same draw together, others move apart, clusters form.",
+    }
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"steps": 40, "depth": "1", "every": 10},
         BALANCED: {},
@@ -187,7 +192,7 @@ class Sccl(Deep):
         from core.nn.training import batch_rows
 
         rows, turn = len(bench.texts), self.steps // 2 if self.objective == "sequential" else 0
-        guard, near = beginning.guard, beginning.near[:, :NEAREST]
+        guard, near = beginning.guard, beginning.near[:, : max(reach(len(bench.texts), self.clusters, NEAREST), 1)]
 
         def take(step: int) -> bool:
             objective = self.objective

@@ -13,7 +13,7 @@ from core.errors import BadInput
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
 from core.methods.base import knob
-from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK, Deep
+from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Deep
 from core.shape import DECODABLE
 from core.steps.guard import Guard
 from core.steps.train import Course, represent, train
@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # torch is loaded when it is needed
 
 SOFTMAXES = ("corpus", "full")
 ADAPT, DECODER = "adapt", "prepare decoder"
+_TOKENS_KNOWN = 30_000  # by most encoders
 
 
 def softmax_knob() -> Any:
@@ -53,7 +54,12 @@ class Tsdae(Deep):
 
     name = "tsdae"
     title = "Domain adaptation (TSDAE)"
+    usual_pooling = "first"  # as in the paper
     stages: ClassVar[tuple[str, ...]] = ("encode", "compare", "prepare", DECODER, ADAPT, "represent", "cluster")
+    about: ClassVar[Mapping[str, str]] = DEEP_STAGES | {
+        DECODER: "The same is worked out for when the language model says texts again.",
+        ADAPT: "From a few words of each text the language model learns to say all of it: it picks up your wording.",
+    }
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"depth": "1"},
         BALANCED: {},
@@ -121,8 +127,10 @@ class Tsdae(Deep):
         depth = self.depth_of(forecast.shape)
         stages = {stage.name: stage for stage in forecast.deep(depth, 1, 1, min(self.batch, forecast.texts))}
         reading = forecast.training(depth, self._left) + forecast.forward(forecast.shape.layers - depth, self._left)
-        # The softmax over some ten thousand tokens costs about as much as a layer and a half.
-        saying = forecast.training(depth, 1) + 1.5 * forecast.training(1, 1)
+        # The softmax over some ten thousand tokens costs about as much as a layer and a half of the embedded encoder.
+        shape = forecast.shape
+        softmax = 1.5 if self.softmax == "corpus" else _TOKENS_KNOWN * shape.width / shape.products
+        saying = forecast.training(depth, 1) + softmax * forecast.training(1, 1)
         memory = stages["train"].memory
         trainings = [
             Stage(name, 1 + 1.1 * epochs * (reading + saying * self.says(name)), memory)
@@ -166,7 +174,7 @@ class Tsdae(Deep):
                 term = heads.decoder.loss(vectors, texts.taken(rows), noise.kept(drawn[rows])) / said
                 return {"loss": term, "reconstruction": term}
 
-            return learner.step_apart(left, share)
+            return learner.step_apart(left, share, texts.lengths)
 
         steps = round(self.adapt_epochs * self.steps_per_epoch(len(bench.texts)))
         course = Course(ADAPT, steps, self.every, keeps_best=False)

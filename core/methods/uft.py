@@ -8,11 +8,12 @@ import numpy as np
 
 from core.bench import Bench
 from core.clustering import Clustering, soft_assignment
+from core.encoder import knows_masks
 from core.errors import BadInput
-from core.events import AFRESH, Progress, StageStarted, State
+from core.events import AFRESH, Note, Progress, StageStarted, State
 from core.forecast import Forecast, Stage
 from core.methods.base import knob, partition_knob
-from core.methods.deep import BALANCED, PAPER, QUICK, Deep
+from core.methods.deep import BALANCED, DEEP_STAGES, PAPER, QUICK, Deep
 from core.methods.tsdae import following, softmax_knob, tokens_said
 from core.steps.guard import Guard
 from core.steps.train import Course, Targets, all_vectors, represent, train
@@ -44,6 +45,10 @@ class Uft(Deep):
     name = "uft"
     title = "Masked words (UFT)"
     stages = ("encode", "compare", "prepare", WARM, TRAIN, "represent", "cluster")
+    about = DEEP_STAGES | {
+        WARM: "A new part learns to fill in hidden words before the language model itself changes.",
+        TRAIN: "The language model fills in hidden words and moves every text towards its cluster.",
+    }
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"epochs": 1, "depth": "1"},
         BALANCED: {},
@@ -87,7 +92,7 @@ class Uft(Deep):
     def check(self, bench: Bench) -> None:
         """Also refuse an encoder without a mask."""
         super().check(bench)
-        if self.mlm and bench.load().tokenizer.mask_token_id is None:
+        if self.mlm and not knows_masks(bench.encoder):
             raise BadInput(f"The encoder “{bench.encoder}” knows no mask, so nothing can be filled in: set mlm=false.")
 
     def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
@@ -152,6 +157,9 @@ class _Pupil:
         """Let a new head learn to fill masks; the encoder does not move meanwhile."""
         needed = self.method.mlm and not self.heads.words.is_pretrained
         steps = self.method.warm_up if needed else 0
+        if needed:
+            first = f" learns alone for {steps:,} steps before clusters join in" if steps else " learns beside them"
+            yield Note(f"This encoder comes without a head that fills masks: a new one, untrained at first,{first}.")
 
         def take(step: int) -> bool:
             return self._step(step, lambda mlm, _: {"loss": mlm, "masked words": mlm})

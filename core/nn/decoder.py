@@ -83,7 +83,8 @@ class Decoder(nn.Module):
 
     Where only the top layers learn, the lower ones read along without cross-attention and without a gradient; at full
     depth this is the paper's. The memory is one vector, so attending to it has weight one whatever query and key say:
-    two linear maps per layer, once per text, are exact (but for the dropout of that weight, which is left out).
+    two linear maps per layer, once per text, are exact (but for the dropout of that weight, which is left out, and of
+    what comes of it, which drops the same at all places of a text).
     """
 
     def __init__(self, trunk: Trunk, words: Words) -> None:

@@ -22,7 +22,7 @@ class Vocabulary:
     def of(cls, tokenizer: Any) -> "Vocabulary":
         """Read it once; text is never tokenised again to be made noisy."""
         named = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-        marked = any(name and name.startswith(_BEGINNINGS) for name in named)
+        marked = not any(name and name.startswith("##") for name in named)
         begins = [
             bool(name) and (name.startswith(_BEGINNINGS) if marked else not name.startswith("##")) for name in named
         ]

@@ -82,12 +82,14 @@ class Learner:
         """
         return self._step(lambda: self._backward(rows, loss), int(self.source.lengths[rows].sum()))
 
-    def step_apart(self, texts: Tokens, share: Share) -> bool:
+    def step_apart(self, texts: Tokens, share: Share, beside: np.ndarray | int = 0) -> bool:
         """Take one step over texts as they are now, such as noisy ones, with a loss to which each adds its share.
 
         Choose it where texts do not meet in the loss: pieces are simply added up, and the loss may look at states.
+        ``beside`` says how many tokens of each text the loss holds itself, as a decoder does, so that pieces fit.
         """
-        return self._step(lambda: self._backward_apart(texts, share), len(texts.ids))
+        sizes = texts.lengths + beside
+        return self._step(lambda: self._backward_apart(texts, share, sizes), int(sizes.sum()))
 
     def _step(self, backward: Callable[[], Mapping[str, Tensor]], tokens: int) -> bool:
         roomy = True
@@ -130,10 +132,10 @@ class Learner:
                 grown.backward(whole.grad[torch.from_numpy(piece).to(self.device)])
         return terms
 
-    def _backward_apart(self, texts: Tokens, share: Share) -> Mapping[str, Tensor]:
+    def _backward_apart(self, texts: Tokens, share: Share, sizes: np.ndarray) -> Mapping[str, Tensor]:
         self.trunk.train(), self.heads.train()
         summed: dict[str, Tensor] = {}
-        for number, piece in enumerate(self._pieces(texts.lengths)):
+        for number, piece in enumerate(self._pieces(sizes)):
             self._seed(number)
             pack, states = self._states(texts, piece)
             with autocast(self.device, self.precision):

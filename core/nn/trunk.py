@@ -100,9 +100,9 @@ class Trunk(nn.Module):
 
     def forward(self, flat: Tensor, pack: Pack, stop: int | None = None) -> Tensor:
         """Walk up to layer ``stop``, from token ids or from states that enter the first learning layer."""
-        if not self.shape.splits:
-            return self._whole(flat, pack)
         from_ids = not flat.is_floating_point()
+        if not self.shape.splits:  # at depth 0 what was kept is the end
+            return self._whole(flat, pack) if from_ids else flat
         states = self.embedded(flat, pack) if from_ids else flat
         walk, bias = _WALKS[self.shape.kind], self._biases(states, pack)
         for layer in self.layers[0 if from_ids else self.start : stop]:

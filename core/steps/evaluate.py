@@ -76,10 +76,12 @@ def dunn(vectors: np.ndarray, labels: np.ndarray) -> float | None:
     apart, wide = np.inf, 0.0
     for start in range(0, len(vectors), _BLOCK):
         squared = squared_distances(vectors[start : start + _BLOCK], vectors)
+        squared[np.arange(len(squared)), np.arange(start, start + len(squared))] = 0.0  # not what rounding leaves
         same = labels[start : start + _BLOCK, None] == labels[None]
         apart = min(apart, float(squared[~same].min(initial=np.inf)))
         wide = max(wide, float(squared[same].max(initial=0.0)))
-    return float(np.sqrt(apart / wide)) if wide else None
+    nothing = 1e-12 * float(np.square(vectors, dtype=np.float64).sum(1).max(initial=0.0))
+    return float(np.sqrt(apart / wide)) if wide > nothing else None
 
 
 def retrieval(lists: Iterable[tuple[np.ndarray, np.ndarray]]) -> dict[str, float | int]:
@@ -93,7 +95,8 @@ def retrieval(lists: Iterable[tuple[np.ndarray, np.ndarray]]) -> dict[str, float
         if not relevant.any():
             continue
         precisions.append(float(average_precision_score(relevant, alike)))
-        first = int(np.flatnonzero(relevant[np.argsort(-alike, kind="stable")])[0])
+        # Behind everything that is as similar: where a file lists candidates must not make a rank better.
+        first = int((alike[~relevant] >= alike[relevant].max()).sum())
         ranks.append(1 / (first + 1) if first < _CUT else 0.0)
     if not precisions:
         return {"queries": 0}

@@ -110,7 +110,8 @@ class Guard:
         """
         first = self.looks[0]
         kept = look.before / first.before if first.before > _FLAT else 1.0
-        return float(np.clip(kept, 0, 1) * min(1.0, look.entropy / max(first.entropy, 1e-9)) ** 2)
+        even = look.entropy / first.entropy if first.entropy > 0 else 1.0  # one cluster from the start cannot fall
+        return float(np.clip(kept, 0, 1) * min(1.0, even) ** 2)
 
     def score(self, look: Look) -> float:
         """Score a look without labels: how clear the clusters are now, times their health."""
@@ -151,7 +152,7 @@ class Guard:
         """Say in words which checkpoint of a stage is kept and why, and whether that is a warning."""
         best, now = self.best, self.looks[-1]
         kept = f"Step {best.step} of {stage} is kept: its clusters are the clearest that are still in order"
-        kept += f" (silhouette {best.silhouette:.3f}, {self.health(best):.0%} of the first order)."
+        kept += f" (silhouette {best.silhouette:.3f}, {self.health(best):.0%} of the order at the start)."
         if self.verdict == "collapsed":
             told = f"The clusters began to fall together ({now.clusters} of {self.clusters} left at step {now.step}). "
             return told + kept, "warning"

@@ -62,12 +62,24 @@ def joined_views(vectors: np.ndarray, texts: Sequence[str], seed: int) -> np.nda
     return normalised(np.hstack([meaning, _LEXICAL_WEIGHT * normalised(lexical)]))
 
 
-def smoothed(space: np.ndarray, near: np.ndarray, hops: int = 2) -> np.ndarray:
+def reach(rows: int, clusters: int, most: int = NEAR) -> int:
+    """Say how many near texts are surely of the same cluster: no more than half of an even one.
+
+    Ten of eleven texts are all the others, and to smooth over them would make every text the same.
+    """
+    return min(most, rows // (2 * clusters))
+
+
+def smoothed(space: np.ndarray, near: np.ndarray, clusters: int, hops: int = 2) -> np.ndarray:
     """Move every row to the mean of itself and its neighbours, some times over: groups become dense, noise goes.
 
-    Neighbourhood counts in both directions. It does for k-means what UMAP does, in a second instead of a minute.
+    Neighbourhood counts in both directions, the nearest come first in ``near``, and as many count as a cluster can
+    have. It does for k-means what UMAP does, in a second instead of a minute.
     """
+    near = near[:, : reach(len(space), clusters)]
     rows, count = near.shape
+    if not count:
+        return space
     links = sparse.csr_matrix((np.ones(near.size, np.float32), (np.repeat(np.arange(rows), count), near.ravel())))
     links.resize(rows, rows)
     links = links.maximum(links.T) + sparse.eye(rows, dtype=np.float32)

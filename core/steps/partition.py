@@ -48,7 +48,7 @@ def partition(
     if how == SMOOTH:
         joined = joined_views(vectors, texts, seed)
         near = yield from near_rows(joined, NEAR, seed)
-        space = smoothed(joined, near)
+        space = smoothed(joined, near, clusters)
         if start is not None:
             learnt = cluster_means(space, nearest(vectors, start, 1)[0][:, 0], clusters)
     elif how == UMAP:

@@ -35,7 +35,7 @@ def start_labels(
     space = joined_views(vectors, texts, seed)
     if near is None:
         near = yield from near_rows(space, NEAR, seed)
-    even = yield from _kmeans(smoothed(space, near), clusters, seed)
+    even = yield from _kmeans(smoothed(space, near, clusters), clusters, seed)
     uneven = _linked(space, clusters, seed)
     yield None
     clear = [silhouette(space, labels, seed)[0] or 0.0 for labels in (even, uneven)]

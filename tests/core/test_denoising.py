@@ -15,7 +15,7 @@ from core.pipeline import prepare
 from core.runs.store import Run, Store
 from core.steps.projector import Projector
 from core.worker import drive
-from tests.conftest import make_config
+from tests.conftest import make_config, obvious_table
 
 QUICK: dict[str, dict[str, object]] = {
     "tsdae": {"batch": 9, "every": 2, "depth": "1"},
@@ -49,6 +49,10 @@ def terms(told: list[Event], stage: str) -> set[str]:
     } & named
 
 
+def says_head_is_new(told: list[Event]) -> bool:
+    return any("without a head that fills masks" in event.text for event in told if isinstance(event, Note))
+
+
 @pytest.mark.parametrize("method", QUICK)
 def test_the_loss_curve_is_the_one_we_know(
     method: str, corpus: Corpus, shared_store: Store, projector: Projector
@@ -70,8 +74,10 @@ def test_every_stage_has_its_losses_and_the_ablation_has_none_for_words(
     _, told = finish(shared_store, corpus, projector, "uft")
     assert terms(told, "warm up") == {"loss", "masked words"}
     assert terms(told, "train") == {"loss", "clustering", "masked words"}
+    assert says_head_is_new(told)
     _, told = finish(shared_store, corpus, projector, "uft", mlm=False)
     assert terms(told, "train") == {"loss", "clustering"} and not terms(told, "warm up")
+    assert not says_head_is_new(told)
 
 
 @pytest.mark.parametrize(
@@ -147,9 +153,30 @@ def test_stages_without_epochs_are_passed_over(corpus: Corpus, shared_store: Sto
 def test_words_and_pooling_are_knobs(
     softmax: str, pooling: str, corpus: Corpus, shared_store: Store, projector: Projector
 ) -> None:
-    _, told = finish(shared_store, corpus, projector, "tsdae", softmax=softmax, pooling=pooling)
-    losses = [event.values["loss"] for event in told if isinstance(event, Measured) and "loss" in event.values]
-    assert np.isfinite(losses).all()
+    knobs = {"softmax": softmax, "pooling": pooling}
+    _, told = finish(shared_store, corpus, projector, "tsdae", **knobs)
+    _, usual = finish(shared_store, corpus, projector, "tsdae")
+    losses, same = (
+        [event.values["loss"] for event in some if isinstance(event, Measured) and "loss" in event.values]
+        for some in (told, usual)
+    )
+    assert len(losses) == len(same) > 0 and np.isfinite(losses).all()
+    # The embedded encoder was trained with the mean of its tokens; over all tokens a loss is larger.
+    assert np.allclose(losses, same, rtol=1e-6) == (knobs == {"softmax": "corpus", "pooling": "mean"})
+    assert softmax == "corpus" or losses[0] > same[0]
+
+
+@pytest.mark.parametrize("method", ["clusterbert", "uft", "tsdae", "sccl"])
+@pytest.mark.parametrize(("rows", "clusters"), [(4, 2), (4, 4), (10, 2)])
+def test_a_handful_of_texts_is_divided_too(
+    method: str, rows: int, clusters: int, shared_store: Store, projector: Projector
+) -> None:
+    """Every text is near every other in so small a table: nothing may be smoothed into one."""
+    table = obvious_table()
+    few = Corpus(table[table["group"] != table["group"][0]].iloc[:rows].reset_index(drop=True), "text")
+    run = shared_store.create(make_config(few, method, clusters=clusters, depth="1"), few)
+    assert drive(run, projector, lambda: False) == "finished", run.story().traceback
+    assert len(np.unique(run.clustering().labels)) == clusters
 
 
 def test_a_collapse_while_adapting_is_told_and_undone(

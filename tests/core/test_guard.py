@@ -51,6 +51,13 @@ def test_one_point_is_no_division_by_zero() -> None:
     assert seen.clusters == 1 and seen.entropy == 0 and guard.verdict == "collapsed"
 
 
+def test_a_start_in_one_cluster_is_no_collapse() -> None:
+    guard = Guard(np.arange(50), 3)
+    for step in (0, 10):
+        guard.look(step, np.ones((50, 4)), np.eye(3, 4))
+    assert guard.looks[0].clusters == 1 and not guard.collapsed and guard.best.step == 10
+
+
 def test_it_stops_when_nothing_changes_or_nothing_improves() -> None:
     settled = Guard(np.arange(400), CLUSTERS)
     vectors, centres = blobs(0.4)

@@ -50,6 +50,8 @@ def test_bad_lists_are_refused_in_a_sentence(table: Path, tmp_path: Path, capsys
     assert main(["retrieve", str(none)]) == 2
     said = capsys.readouterr().err.strip().splitlines()
     assert len(said) == 4 and "There is no column “question”" in said[0] and "nothing to measure" in said[3]
+    floats = pd.DataFrame([("a", "b", "1.0"), ("a", "c", "0.0")], columns=["q", "c", "r"])
+    assert Lists.read(floats, "q", "c", "r").relevant.tolist() == [True, False]
     with pytest.raises(BadInput, match="must hold 1 or 0"):
         Lists.read(pd.DataFrame([("a", "b", "maybe")], columns=["q", "c", "r"]), "q", "c", "r")
 

@@ -57,7 +57,7 @@ def test_smoothing_starts_from_what_was_learnt_and_fills_thin_ground(projector: 
     for row in range(len(vectors)):
         links[row, near[row]] = links[near[row], row] = 1
     naive = links / links.sum(1, keepdims=True) @ space
-    np.testing.assert_allclose(smoothed(space, near, hops=1), normalised(naive), atol=1e-5)
+    np.testing.assert_allclose(smoothed(space, near, 4, hops=1), normalised(naive), atol=1e-5)
 
 
 def test_uneven_groups_are_linked_and_even_ones_are_not() -> None:
@@ -220,6 +220,7 @@ def test_dunn_is_the_naive_ratio_and_0_where_a_text_is_in_two_clusters() -> None
     vectors[1], labels[1] = vectors[0], 2
     assert dunn(vectors, labels) == pytest.approx(0.0, abs=1e-6)
     assert dunn(vectors, np.zeros(len(vectors), int)) is None
+    assert dunn(vectors, np.arange(len(vectors))) is None  # nothing within a cluster of one
 
 
 def test_retrieval_of_a_list_done_by_hand() -> None:
@@ -230,5 +231,8 @@ def test_retrieval_of_a_list_done_by_hand() -> None:
     assert found["queries"] == 2
     assert found["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1) / 2)
     assert found["mrr"] == pytest.approx((1 / 2 + 1) / 2)
+    alike = np.ones(4)
+    for place in range(4):  # where all are alike it does not matter which the file lists first
+        assert retrieval([(alike, np.eye(4, dtype=bool)[place])])["mrr"] == pytest.approx(1 / 4)
     late = (np.linspace(1, 0, 11), np.eye(11, dtype=bool)[10])
     assert retrieval([late])["mrr"] == 0.0 and retrieval([idle]) == {"queries": 0}

@@ -79,6 +79,15 @@ def test_an_architecture_that_cannot_be_split_learns_whole_or_not_at_all() -> No
         Trunk(tiny_model("bert"), 4)
 
 
+@pytest.mark.parametrize("kind", ["albert", "bert"])
+def test_at_depth_0_what_was_kept_is_the_end(kind: str, tmp_path: Path) -> None:
+    trunk, tokens = Trunk(tiny_model(kind), 0), tiny_tokens()
+    found, pack = kept(trunk, tokens, tmp_path), Pack(tokens.lengths)
+    again = trunk(torch.from_numpy(found.flat(pack.order)).float(), pack)
+    with torch.no_grad():
+        torch.testing.assert_close(again, trunk(flat_ids(tokens, pack), pack), atol=5e-3, rtol=1e-3)
+
+
 def kept(trunk: Trunk, tokens: Tokens, folder: Path) -> Prefix:
     return drained(keep_prefix(trunk, tokens, 8, folder, "cpu", "float32", "frozen layers"))
 
