@@ -64,8 +64,8 @@ class Painter:
                 for _ in paint(self.run, self.projector, *frame):
                     if self._cancelled.is_set():
                         return
-            except (RuntimeError, OSError, ValueError):
-                self._failed.add(frame)  # a picture is never worth a run, and the next one may do
+            except Exception:  # whatever a damaged file or a killed process brings: a picture is never worth a run
+                self._failed.add(frame)
 
 
 def paint(run: Run, projector: Projector, stage: str, step: int, layout: str) -> Work[None]:

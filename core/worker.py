@@ -2,24 +2,28 @@
 
 import atexit
 import ctypes
+import errno
 import gc
 import threading
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import partial
 
 from filelock import FileLock
 from threadpoolctl import threadpool_limits
 
 from core.errors import BadInput
-from core.events import Ended, Event, Queued, StageStarted
+from core.events import Checkpoint, Ended, Event, Queued, StageStarted
 from core.painter import Painter
 from core.pipeline import execute
 from core.runs.config import RunConfig
 from core.runs.store import Run, Store
 from core.steps.projector import Projector
+
+_MOST_TRIES = 3
 
 
 def drive(
@@ -47,23 +51,35 @@ def drive(
         sentence = f"Something went wrong in the program: {type(fault).__name__}: {fault}".split("\n")[0]
         if isinstance(fault, MemoryError):
             sentence = "The machine has too little memory for this run."
+        elif isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT):
+            sentence = "The disk is full: make room, then resume."
         elif isinstance(fault, BadInput):
             sentence = str(fault)
         return _end(run, Ended("failed", sentence, traceback.format_exc()))
 
 
 def _end(run: Run, event: Ended) -> str:
+    run.log.repair()  # on a full disk the line before may be there in part
     run.record(event)
     return event.status
 
 
-def _withdraw(run: Run, before: str) -> None:
-    """Let a run that waited stand as it did: one that was to be made anew from another moment is finished still."""
-    if before == "finished":
-        run.keep_as_it_is()
-        _end(run, Ended("finished"))
-    else:
-        _end(run, Ended("stopped", "The run was withdrawn from the queue."))
+@dataclass(frozen=True)
+class _Waiting:
+    """A run in the queue, with how it stood before and, where another moment was chosen, what was chosen before."""
+
+    name: str
+    lock: FileLock
+    before: str
+    chose: bool = False
+    choice: Checkpoint | None = None
+
+    def withdraw(self, run: Run) -> None:
+        """Let the run stand as it did: one that was to be made anew from another moment is finished still."""
+        if self.chose:
+            run.keep_instead(self.choice)
+        finished = self.before == "finished"
+        _end(run, Ended("finished") if finished else Ended("stopped", "The run was withdrawn from the queue."))
 
 
 def _limit_threads(config: RunConfig) -> threadpool_limits:
@@ -92,7 +108,8 @@ class Worker:
         """Start idle; the thread begins with the first run and ends when the queue is empty."""
         self.store = store
         self.projector = Projector()
-        self._waiting: deque[tuple[str, FileLock, str]] = deque()  # with how it stood before
+        self._waiting: deque[_Waiting] = deque()
+        self._drawn: Counter[tuple[str, int]] = Counter()  # how often a run's pictures were begun, by how many lacked
         self._current: str | None = None
         self._stop: set[str] = set()
         self._stop_after_stage: set[str] = set()
@@ -102,31 +119,35 @@ class Worker:
         self._painter: Painter | None = None
         atexit.register(self.close)
 
-    def start(self, name: str) -> None:
-        """Queue a run by its id, new or to be resumed."""
+    def start(self, name: str, keep: tuple[str, int] | None = None) -> None:
+        """Queue a run by its id: new, to be resumed, or to ``keep`` another look (stage and step) as its result."""
         run = self.store.open(name)
         lock = run.claim()  # outside the guard: a run that has just ended needs the guard to let go of its lock
-        with self._guard:
-            if self._closed:
-                lock.release()
-                raise BadInput("The server is shutting down and takes no more runs.")
-            before = run.story().phase
-            run.record(Queued())
-            self._stop.discard(name)
-            self._waiting.append((name, lock, before))
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._work, name="topicscope-worker", daemon=True)
-                self._thread.start()
+        try:
+            with self._guard:
+                if self._closed:
+                    raise BadInput("The server is shutting down and takes no more runs.")
+                before = run.story().phase
+                choice = run.keep(*keep) if keep else None
+                run.record(Queued())
+                self._stop.discard(name)
+                self._waiting.append(_Waiting(name, lock, before, keep is not None, choice))
+                if self._thread is None or not self._thread.is_alive():
+                    self._thread = threading.Thread(target=self._work, name="topicscope-worker", daemon=True)
+                    self._thread.start()
+        except (BadInput, OSError):
+            lock.release()
+            raise
 
     def stop(self, name: str) -> None:
         """Ask a run to stop; one that still waits is taken out of the queue at once, and stands as it did before."""
         with self._guard:
             for entry in list(self._waiting):
-                if entry[0] == name:
+                if entry.name == name:
                     self._waiting.remove(entry)
                     with suppress(BadInput, OSError):  # its folder may be gone
-                        _withdraw(self.store.open(name), before=entry[2])
-                    entry[1].release()
+                        entry.withdraw(self.store.open(name))
+                    entry.lock.release()
                     return
             if self._current == name:
                 self._stop.add(name)
@@ -152,23 +173,29 @@ class Worker:
     def queue(self) -> list[str]:
         """Name the run at work and those that wait, in their order."""
         with self._guard:
-            return [*([self._current] if self._current else []), *(name for name, *_ in self._waiting)]
+            return [*([self._current] if self._current else []), *(entry.name for entry in self._waiting)]
 
     def paint(self, name: str) -> bool:
         """Draw what is missing of a run's live map, if nothing else is going on; say whether it is being drawn."""
         with self._guard:
             if self._painter and self._painter.is_at_work():
                 return self._painter.run.id == name
-            if not self.is_idle() or (self._painter and self._painter.run.id == name and self._painter.gave_up):
+            try:
+                run = self.store.open(name)
+            except BadInput:
                 return False
-            self._painter = Painter(self.store.open(name), self.projector)
+            tries = name, len(run.frames().missing())
+            if not self.is_idle() or self._drawn[tries] >= _MOST_TRIES:  # what failed so often will fail again
+                return False
+            self._drawn[tries] += 1
+            self._painter = Painter(run, self.projector)
             self._painter.finish()
             return True
 
     def owns(self, name: str) -> bool:
         """Say whether this worker has the run, so that a page can offer to stop it."""
         with self._guard:
-            return self._current == name or any(waiting == name for waiting, *_ in self._waiting)
+            return self._current == name or any(entry.name == name for entry in self._waiting)
 
     def is_idle(self) -> bool:
         """Say whether nothing is at work or waiting, so that a measurement would be of the machine alone."""
@@ -184,15 +211,15 @@ class Worker:
     def ahead_of(self, name: str) -> int:
         """Count the runs that come before this one."""
         with self._guard:
-            names = [waiting for waiting, *_ in self._waiting]
+            names = [entry.name for entry in self._waiting]
             return (self._current is not None) + names.index(name) if name in names else 0
 
     def close(self) -> None:
         """Stop everything and wait: an interpreter that exits during training would abort."""
         with self._guard:
             self._closed = True
-            for name, *_ in list(self._waiting):
-                self.stop(name)
+            for entry in list(self._waiting):
+                self.stop(entry.name)
             if self._current:
                 self._stop.add(self._current)
             thread = self._thread
@@ -208,8 +235,8 @@ class Worker:
                 if not self._waiting:
                     self._thread = None
                     return
-                name, lock, _ = self._waiting.popleft()
-                self._current = name
+                entry = self._waiting.popleft()
+                name = self._current = entry.name
             if self._painter:
                 self._painter.close()  # what it has not drawn of the run before is drawn when somebody asks for it
             try:
@@ -225,5 +252,5 @@ class Worker:
                     self._current = None
                     self._stop.discard(name)
                     self._stop_after_stage.discard(name)
-                lock.release()
+                entry.lock.release()
                 _give_memory_back()

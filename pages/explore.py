@@ -1,5 +1,7 @@
 """The map, the clusters, the documents, the topic words."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -37,17 +39,15 @@ def main() -> None:
     run = finished_run(":material/scatter_plot:")
     if run is None:
         return
-    corpus, clustering, topics = _load(str(run.folder))
+    corpus, clustering, topics = _load(str(run.folder), run.made_at())
     _show_metrics(run, corpus, topics)
     _show_map(run, corpus, clustering, topics)
     _show_clusters(run, corpus, clustering, topics)
 
 
 @st.cache_resource(max_entries=3, show_spinner=False)
-def _load(folder: str) -> tuple[Corpus, Clustering, list[Topic]]:
-    """Open a finished run's table and results; they never change."""
-    from pathlib import Path
-
+def _load(folder: str, made: int) -> tuple[Corpus, Clustering, list[Topic]]:
+    """Open a finished run's table and its results, as they were made at that time."""
     run = Run(Path(folder))
     return run.corpus(), run.clustering(), run.topics()
 

@@ -27,14 +27,14 @@ def main() -> None:
 
 
 @st.cache_resource(max_entries=2, show_spinner="Putting the table together")
-def _labelled(folder: str) -> pd.DataFrame:
-    """Return a finished run's labelled table, which never changes."""
+def _labelled(folder: str, made: int) -> pd.DataFrame:
+    """Return a finished run's labelled table, as it was made at that time."""
     return Run(Path(folder)).labelled()
 
 
 def _offer(run: Run) -> None:
     """Let the person choose a format and download; the file is made when the button is pressed."""
-    table = _labelled(str(run.folder))
+    table = _labelled(str(run.folder), run.made_at())
     added = ", ".join(str(name) for name in table.columns[-len(NEW_COLUMNS) :])
     st.caption(plain(f"{len(table):,} rows in their order, every column as it was read, and {added}."))
     file_format = st.segmented_control(

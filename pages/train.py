@@ -73,7 +73,7 @@ def _show_run(run: Run) -> None:
     elif status == "stopped":
         st.warning(plain(story.message), icon=icon)
     else:
-        st.warning("The server ended while this run was at work.", icon=icon)
+        st.warning("This run was cut off: its server ended, or had no room left to write.", icon=icon)
     if status != "finished":
         began = story.road or story.stage
         label, about = ("Resume", "Goes on from what was reached.") if began else ("Begin", "It never began.")
@@ -102,18 +102,13 @@ def _draw_keeping(run: Run) -> None:
     if len(looks) < 2:
         return
     with st.expander("Keep another moment of the training as the result", icon=":material/bookmark:"):
-        st.caption("The guard kept what it found best. If the replay shows you a better moment, keep that one instead.")
+        st.caption("The clearest clusters were kept. If the replay shows you a better moment, keep that one instead.")
         with st.container(horizontal=True, vertical_alignment="bottom"):
             name = st.selectbox(
                 "Moment", looks, index=len(looks) - 1, format_func=lambda at: f"{at[0]}, step {at[1]:,}", width=240
             )
             if st.button("Keep it", icon=":material/bookmark_added:", help="Clusters, map and words are made anew."):
-                try:
-                    run.keep(*name)
-                except BadInput as refusal:
-                    st.error(plain(str(refusal)), icon=":material/error:")
-                else:
-                    _start(run)
+                _start(run, keep=name)
 
 
 def _draw_form(corpus: Corpus, folded: bool) -> None:
@@ -174,10 +169,10 @@ def _create(corpus: Corpus, method: type[Method], values: dict[str, Any], settin
     _start(run)
 
 
-def _start(run: Run) -> None:
+def _start(run: Run, keep: tuple[str, int] | None = None) -> None:
     try:
-        worker().start(run.id)
-    except BadInput as refusal:
+        worker().start(run.id, keep)
+    except (BadInput, OSError) as refusal:
         st.error(plain(str(refusal)), icon=":material/error:")
         return
     show_run(run.id)

@@ -72,8 +72,9 @@ class RunConfig:
             parts += [f"--{name.replace('_', '-')}", _written(value)]
         parts += ["--method", self.method]
         for knob in find_method(self.method).knobs():
-            if self.knobs[knob.name] != knob.default or knob.name == "clusters":
-                parts += ["--set", f"{knob.name}={_written(self.knobs[knob.name])}"]
+            value = self.knobs.get(knob.name, knob.default)  # a run may be older than a knob
+            if value != knob.default or knob.name == "clusters":
+                parts += ["--set", f"{knob.name}={_written(value)}"]
         parts += ["--encoder", self.encoder] if self.encoder not in (None, EMBEDDED) else []
         parts += ["--seed", str(self.seed)]
         parts += ["--token-limit", str(self.token_limit)] if self.token_limit != TOKEN_LIMIT else []

@@ -56,7 +56,7 @@ class Log:
                 record = json.loads(line)
             except ValueError:  # a line torn by a kill and overwritten by a later one
                 continue
-            if isinstance(record, dict) and "event" in record:
+            if isinstance(record, dict) and {"event", "time"} <= record.keys():
                 records.append(record)
         return records, start + len(data)
 
@@ -84,7 +84,8 @@ class Story:
     notes: list[tuple[str, str]] = field(default_factory=list)
     snapshots: dict[tuple[str, int], None] = field(default_factory=dict)
     measured: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
-    earlier: tuple[dict[str, float], list[tuple[str, str]]] = field(default_factory=lambda: ({}, []))
+    earlier_notes: list[tuple[str, str]] = field(default_factory=list)
+    last: float = 0.0  # when the last thing was told
     message: str = ""
     traceback: str = ""
     stage_began: float = 0.0
@@ -92,12 +93,13 @@ class Story:
 
     def add(self, record: Record) -> None:
         """Take one more record into account."""
-        moment = float(record["time"])
+        moment, last = float(record["time"]), self.last
+        self.last = moment
         match record["event"]:
             case "Queued":
+                self._close_stage(last)  # where it was killed it had no time to say so
                 self.phase, self.stage, self.done, self.message, self.traceback = "queued", None, 0, "", ""
-                self.earlier = self.seconds, self.notes
-                self.seconds, self.notes = {}, []
+                self.earlier_notes, self.notes = self.notes, []
             case "Planned":
                 self.road = {name: seconds for name, seconds in record["stages"]}
             case "StageStarted":
@@ -118,9 +120,9 @@ class Story:
                 self._close_stage(moment)
                 self.phase, self.message, self.traceback = record["status"], record["message"], record["traceback"]
                 if self.phase == "finished":
+                    if self.stage is None:  # withdrawn before anything was done anew
+                        self.notes = self.earlier_notes
                     self.stage = None
-                    if not self.seconds:  # withdrawn before anything was done anew
-                        self.seconds, self.notes = self.earlier
 
     def seconds_left_here(self, now: float) -> float | None:
         """Guess the time left in the current stage, by its own pace once there is one."""

@@ -152,6 +152,8 @@ class Run:
 
     def claim(self, patience: float = 5.0) -> FileLock:
         """Take the lock that says who works on this run; it falls free when the process ends, however it ends."""
+        if not self._is_there():
+            raise BadInput("The folder of this run is gone.")
         lock = FileLock(self.folder / "lock", thread_local=False)
         try:
             lock.acquire(timeout=patience, poll_interval=0.02)
@@ -160,8 +162,14 @@ class Run:
         self.log.repair()
         return lock
 
+    def _is_there(self) -> bool:
+        """Say whether the folder is still there: asking for its lock would make one anew, for a run without a name."""
+        return (self.folder / "config.json").exists()
+
     def is_claimed(self) -> bool:
         """Say whether a live process works on this run."""
+        if not self._is_there():
+            return False
         lock = FileLock(self.folder / "lock", thread_local=False)
         try:
             lock.acquire(timeout=0)
@@ -208,24 +216,29 @@ class Run:
             found[name] = _open_checkpoint(self._checkpoint_file(name))
         return found
 
-    def keep(self, stage: str, step: int) -> None:
-        """Make the weights of one look the result: what follows from others is forgotten, the run may be resumed."""
+    def keep(self, stage: str, step: int) -> Checkpoint | None:
+        """Make the weights of one look the result when the run goes on, for which it must be claimed.
+
+        What follows from other weights is forgotten, and stages after that look have nothing left to do. Returns the
+        choice that stood before, with which ``keep_instead`` takes this one back.
+        """
         if (stage, step) not in self.snapshots() or look_at(stage, step) not in self._checkpoints():
             raise BadInput(f"There is no checkpoint of {stage} at step {step}.")
-        lock = self.claim()
-        try:
-            road = list(self.story().road)
-            trained = [name for name, _ in self.snapshots()]
-            later = [name for name in road[road.index(stage) + 1 :] if name in trained]
-            self.record(Checkpoint(KEPT, {}, {"stage": stage, "step": step, "later": later}))
-            for name in ("represent", "cluster"):
-                self._checkpoint_file(name).unlink(missing_ok=True)
-        finally:
-            lock.release()
+        path = self._checkpoint_file(KEPT)
+        before = _open_checkpoint(path) if path.exists() else None
+        road = list(self.story().road)
+        later = road[road.index(stage) + 1 :]
+        self.record(Checkpoint(KEPT, {}, {"stage": stage, "step": step, "later": later}))
+        for name in ("represent", "cluster"):
+            self._checkpoint_file(name).unlink(missing_ok=True)
+        return before
 
-    def keep_as_it_is(self) -> None:
-        """Take back the wish to make another look the result."""
-        self._checkpoint_file(KEPT).unlink(missing_ok=True)
+    def keep_instead(self, choice: Checkpoint | None) -> None:
+        """Put an earlier choice of a look in place of the last one, or none."""
+        if choice is not None:
+            self.record(choice)
+        else:
+            self._checkpoint_file(KEPT).unlink(missing_ok=True)
 
     def checkpoints(self) -> list[tuple[str, int]]:
         """Name the looks whose weights are there, in the order in which they were taken."""
@@ -240,6 +253,10 @@ class Run:
         return self.folder / "checkpoints" / f"{slug(stage)}.safetensors"
 
     # Results ----------------------------------------------------------------------------------------------------
+
+    def made_at(self) -> int:
+        """Say when the results were made, in nanoseconds: a run of which another moment is kept makes them again."""
+        return (self.folder / "metrics.json").stat().st_mtime_ns  # written last
 
     def save_clustering(self, clustering: Clustering) -> None:
         """Keep the clustering, one array per file."""

@@ -24,7 +24,7 @@ def draw_estimate(corpus: Corpus, method: type[Method], values: dict[str, Any], 
         source: dict[str, Any] = {"file": "", "file_sha256": "", "reading": {}}
         config = resolve(corpus, method.from_knobs(values), **source, **settings)
         bench, built = prepare(config, corpus, store().cache, worker().projector)
-        forecast, how = _forecast(bench, config, id(corpus))
+        forecast, how = _forecast(bench, config, corpus)
         stages = road(built, forecast)
     except (BadInput, OSError) as refusal:
         st.warning(plain(str(refusal)), icon=":material/block:")
@@ -41,21 +41,24 @@ def draw_estimate(corpus: Corpus, method: type[Method], values: dict[str, Any], 
             st.caption(reason)
 
 
-def _forecast(bench: Bench, config: RunConfig, corpus: int) -> tuple[Forecast, str]:
+def _forecast(bench: Bench, config: RunConfig, corpus: Corpus) -> tuple[Forecast, str]:
     """Measure this machine, unless it is at work or the encoder would have to be fetched for that."""
     if not worker().is_idle():
         return rough_forecast(bench), "A rough guess, because a run is at work"
-    if config.encoder and not is_here(config.encoder):
+    if not config.encoder:
+        return rough_forecast(bench), "A rough guess from the number of words"
+    if not is_here(config.encoder):
         return rough_forecast(bench), "A rough guess, because the encoder is still to be fetched"
-    key = (corpus, config.encoder, config.token_limit, config.precision, config.threads)
-    return _remembered(key, lambda: measured_forecast(bench, config.threads)), "Measured on this machine just now"
+    key = (config.encoder, config.token_limit, config.precision, config.threads)
+    measured = _remembered(corpus, key, lambda: measured_forecast(bench, config.threads))
+    return measured, "Measured on this machine just now"
 
 
-def _remembered(key: tuple[Any, ...], make: Any) -> Forecast:
+def _remembered(corpus: Corpus, key: tuple[Any, ...], make: Any) -> Forecast:
     """Measure once per table and encoder; turning knobs is then only arithmetic."""
     kept = st.session_state.get("forecast")
-    if kept is None or kept[0] != key:
+    if kept is None or kept[0] is not corpus or kept[1] != key:
         with st.spinner("Measuring this machine"):
-            kept = (key, make())
+            kept = (corpus, key, make())
         st.session_state["forecast"] = kept
-    return kept[1]
+    return kept[2]

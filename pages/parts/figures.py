@@ -51,9 +51,7 @@ def map_figure(points: np.ndarray, rows: np.ndarray, colour: "Colouring") -> go.
             marker={
                 "size": size,
                 "color": colour.values,
-                "colorscale": "Viridis",
-                "showscale": True,
-                "colorbar": {"title": None, "thickness": 12, **colour.ticks},
+                **colour.scale(),
             },
         )
     for code, (name, shade) in enumerate(zip(colour.names, colour.shades, strict=True)):
@@ -93,6 +91,16 @@ class Colouring:
         if self.values is not None:
             return self.values
         return np.array([*self.shades, OTHER])[self.codes]
+
+    def scale(self) -> dict[str, object]:
+        """Return how a marker shows the scale of values, where there is one."""
+        if self.values is None:
+            return {}
+        return {
+            "colorscale": "Viridis",
+            "showscale": True,
+            "colorbar": {"title": None, "thickness": 12, **self.ticks},
+        }
 
     def names_per_point(self) -> np.ndarray:
         """Return what every point's colour stands for, cut short and escaped."""
@@ -245,7 +253,7 @@ def live_figure(points: np.ndarray, colour: "Colouring") -> go.Figure:
 
 def _cloud(points: np.ndarray, colour: "Colouring") -> go.Scattergl:
     """Return points as one set, without a legend: hovering tells what a colour means."""
-    marker = {"size": 6, "color": colour.per_point(), "colorscale": "Viridis", "opacity": 0.8}
+    marker = {"size": 6, "color": colour.per_point(), "opacity": 0.8} | colour.scale()
     return go.Scattergl(
         x=points[:, 0],
         y=points[:, 1],

@@ -9,15 +9,15 @@ import streamlit as st
 from core.runs.frames import ENDED, Frame, numbered_as_at_the_end
 from core.runs.store import Run
 from pages.parts.figures import Colouring, curves_figure, live_figure, replay_figure
-from pages.parts.services import worker
+from pages.parts.services import plain, worker
 
 _LAYOUTS = {"umap": "UMAP", "tsne": "t-SNE"}
 _QUALITY = {
-    "acc": "accuracy",
-    "nmi": "NMI",
-    "silhouette": "silhouette",
+    "acc": "accuracy by your labels",
+    "nmi": "NMI by your labels",
+    "silhouette": "clearness (silhouette)",
     "entropy": "evenness of sizes",
-    "changed": "labels changed",
+    "changed": "texts that changed cluster",
 }
 _BY_CLUSTER = "current cluster"
 Figures = Mapping[tuple[str, int], Mapping[str, float]]
@@ -59,7 +59,7 @@ def _wait_for_pictures(run: Run, missing: int, wanted: int, shown: bool) -> None
         told = "Pictures are being drawn"
         if not at_work:
             busy = not worker().is_idle()
-            told = "The others are drawn when the run at work has ended" if busy else "The others cannot be drawn"
+            told = "Those missing are drawn when the run at work has ended" if busy else "Some cannot be drawn"
         st.caption(f":material/brush: {told}: {wanted - left} of {wanted} are there.")
 
     wait()
@@ -76,16 +76,23 @@ def _draw(run: Run, live: bool) -> None:
 def _draw_map(run: Run, live: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         layout = st.segmented_control(
-            "Layout", list(_LAYOUTS), default="umap", required=True, format_func=_LAYOUTS.__getitem__, key="live-layout"
+            "Layout",
+            list(_LAYOUTS),
+            default="umap",
+            required=True,
+            format_func=_LAYOUTS.__getitem__,
+            key="live-layout",
+            help="Two ways to draw the same texts: UMAP shows how groups lie to each other, t-SNE what lies within.",
         )
         columns = [name for name in run.corpus_columns() if name != run.config.text]
         colour = st.selectbox("Colour by", [_BY_CLUSTER, *columns], key=f"live-colour-{run.id}", width=240)
     frames = run.frames()
     names = frames.names(layout or "umap")
     if not names:
-        elsewhere = live and not worker().owns(run.id)
-        told = "Pictures are drawn here when the run has ended." if elsewhere else "The first picture is being drawn."
-        st.info(told, icon=":material/brush:")
+        if live:  # of a run that is over the line above says how many there are
+            elsewhere = not worker().owns(run.id)
+            told = "Pictures are drawn here when the run has ended" if elsewhere else "The first picture is being drawn"
+            st.info(f"{told}.", icon=":material/brush:")
         return
     shown = numbered_as_at_the_end([frames.open(*name, layout or "umap") for name in (names[-1:] if live else names)])
     last = shown[-1]
@@ -93,7 +100,8 @@ def _draw_map(run: Run, live: bool) -> None:
         drawn = frames.drawn_at(*names[-1], last.layout) or 0.0
         figure = _newest_figure(run.id, last.layout, drawn, colour or _BY_CLUSTER, run, last)
         st.plotly_chart(figure, width="stretch", key="live-map", config={"displayModeBar": False})
-        st.caption("Each dot is a text, its colour the cluster it is in now. Like texts draw together as it learns.")
+        meaning = "the cluster it is in now" if colour in (None, _BY_CLUSTER) else f"its {plain(colour)}"
+        st.caption(f"Each dot is a text, its colour {meaning}. Like texts draw together as it learns.")
     else:
         colours = [_colouring(run, frame, colour or _BY_CLUSTER) for frame in shown]
         figure = replay_figure([frame.points for frame in shown], colours, [_title(frame) for frame in shown])
@@ -125,11 +133,11 @@ def _curves(
 
 def _about(run: Run, frame: Frame, count: int, live: bool) -> str:
     many = _rows_used(run.id, run)
-    part = "all" if len(frame.rows) == many else "a fixed sample of"
+    part = f"all {many:,}" if len(frame.rows) == many else f"a fixed sample of {len(frame.rows):,} of {many:,}"
     share = run.frames().moved(frame.stage, frame.step, frame.layout)
     moved = f" Texts that stayed in their cluster moved by {share:.0%} of the map." if share else ""
     pictures = f"{count} picture{'s' if count > 1 else ''}" + (" so far" if live else "")
-    return f"{_title(frame)}: {part} {len(frame.rows):,} texts, {pictures}.{moved}"
+    return f"{_title(frame)}: {part} texts, {pictures}.{moved}"
 
 
 def _title(frame: Frame) -> str:
@@ -140,9 +148,15 @@ def _title(frame: Frame) -> str:
 
 def _colouring(run: Run, frame: Frame, by: str) -> Colouring:
     if by == _BY_CLUSTER:
-        count = int(run.config.knobs["clusters"])
-        return Colouring.by_cluster(frame.labels, [f"cluster {label}" for label in range(count)])
+        return Colouring.by_cluster(frame.labels, _cluster_names(run))
     return _by_column(run.id, by, run, frame.rows)
+
+
+def _cluster_names(run: Run) -> list[str]:
+    """Name clusters by their topic words once they have some; earlier frames count them as the last one does."""
+    if run.status() == "finished":
+        return [topic.name for topic in run.topics()]
+    return [f"cluster {label}" for label in range(int(run.config.knobs["clusters"]))]
 
 
 # The sample is the same in all frames, and a table may be large: it is read once for all tabs.
@@ -168,13 +182,14 @@ def _draw_curves(run: Run) -> None:
             key="live-losses",
             config={"displayModeBar": False},
         )
+        st.caption("How much it still gets wrong, as a whole and by part. It should fall, then level out.")
     st.plotly_chart(
         _curves(run.id, known, tuple(_QUALITY.items()), False, measured),
         width="stretch",
         key="live-quality",
         config={"displayModeBar": False},
     )
-    st.caption("The silhouette rises as clusters become clear; the share of labels that change falls as they settle.")
+    st.caption("Clearness rises as clusters draw apart; the share of texts that change cluster falls as they settle.")
 
 
 _NO_TERMS = {*_QUALITY, "clusters", "before", "intra", "inter", "dunn"}

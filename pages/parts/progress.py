@@ -15,7 +15,7 @@ from pages.parts.live import draw_training, shown_layout
 from pages.parts.services import plain, run_title, worker
 
 LIVE = ("new", "queued", "running")
-SOONEST, LATEST = 2.0, 4.0  # seconds between two looks of a tab: a frame should be seen within five of its snapshot
+SOONEST, LATEST = 2.0, 3.0  # seconds between two looks of a tab: a frame should be seen within five of its snapshot
 GONE = 15.0  # seconds after which a tab that has not looked counts as closed
 
 
@@ -97,6 +97,8 @@ def _draw_progress(run: Run) -> None:
     if here is not None and left is not None:
         text += f" · {spoken_time(here)} left here, {spoken_time(left)} in all"
     st.progress(min(story.done / max(story.total, 1), 1.0), text)
+    if about := find_method(run.config.method).about.get(story.stage or ""):
+        st.caption(about)
 
 
 def _draw_steering(run: Run) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from core.painter import Painter
 from core.runs.store import Store
 from core.steps.projector import Projector
 from core.worker import drive
@@ -21,14 +22,16 @@ import torch
 torch.set_num_threads(1)
 import core.files
 from core.corpus import Corpus
+from core.events import Snapshot
 from core.painter import Painter
+from core.runs.log import Log
 from core.runs.store import Store
 from core.steps.projector import Projector
 from core.worker import drive
 from tests.conftest import make_config, obvious_table
 from tests.core.test_kill import kind_of
 
-folder, replace = Path(sys.argv[1]), os.replace
+folder, replace, append = Path(sys.argv[1]), os.replace, Log.append
 corpus = Corpus(obvious_table(), "text", "group")
 config = make_config(corpus, "sccl", steps=4, every=2, depth="1", rate=1e-3, augmenter="charswap")
 
@@ -43,7 +46,16 @@ def work(name, victim):
             seen.write(kind + chr(10))
             seen.flush()
         replace(source, target)
-    os.replace = dying
+    def torn(log, event):
+        if victim == log.path.name and isinstance(event, Snapshot):
+            with log.path.open("ab") as file:
+                file.write(b'{"time": 1794970000.0, "event": "Snap')
+            os.kill(os.getpid(), signal.SIGKILL)
+        if victim is None:
+            seen.write(log.path.name + chr(10))
+            seen.flush()
+        append(log, event)
+    os.replace, Log.append = dying, torn
     projector = Projector()
     run = store.create(config, corpus)
     drive(run, projector, lambda: False)
@@ -95,4 +107,9 @@ def test_kill_9_during_each_kind_of_write_loses_nothing(tmp_path: Path, projecto
                 assert run.status() == "interrupted", kind
                 assert drive(run, projector, lambda: False) == "finished", (kind, run.story().traceback)
             assert np.array_equal(run.clustering().labels, whole.clustering().labels), kind
+            if kind == "frames":
+                painter = Painter(run, projector)
+                painter.finish()
+                painter.wait()
+                assert not run.frames().missing()
         assert runs or kind in ("config.json", "corpus.parquet"), kind

@@ -1,5 +1,6 @@
 """Every state of a run against every action of the worker, and what many runs leave behind: nothing."""
 
+import errno
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,8 @@ ACTIONS = {
     "stop": Worker.stop,
     "stop after stage": Worker.stop_after_stage,
     "close": lambda worker, _: worker.close(),
+    "keep": lambda worker, name: worker.start(name, keep=("count words", 0)),
+    "paint": Worker.paint,
 }
 
 
@@ -71,11 +74,15 @@ def brought_to(state: str, worker: Worker, corpus: Corpus) -> Run:
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("state", TABLE)
 def test_every_action_in_every_state(state: str, action: str, worker: Worker, corpus: Corpus) -> None:
-    run, wanted = brought_to(state, worker, corpus), TABLE[state][action]
+    # These runs have nothing to keep, and a picture changes no run.
+    as_before = {"new": "interrupted", "stopping": "stopped"}.get(state, state)
+    wanted = {"keep": REFUSED, "paint": as_before}.get(action) or TABLE[state][action]
+    run = brought_to(state, worker, corpus)
     if wanted == REFUSED:
-        with pytest.raises(BadInput, match=r"already being worked on"):
+        with pytest.raises(BadInput, match=r"already being worked on|There is no checkpoint"):
             ACTIONS[action](worker, run.id)
-        assert run.status() in ("queued", "running", "stopped")
+        wait_for(lambda: run.status() == as_before)
+        assert worker.owns(run.id) == (state in ("queued", "running"))
         return
     ACTIONS[action](worker, run.id)
     if wanted == GOES_ON:
@@ -114,11 +121,68 @@ def test_a_finished_run_that_is_withdrawn_before_it_is_made_anew_is_finished_sti
     slowly(monkeypatch)
     worker = Worker(store)
     worker.start(store.create(make_config(corpus, "bow"), corpus).id)
-    finished.keep("train", 2)
-    worker.start(finished.id)
+    worker.start(finished.id, keep=("train", 2))
     worker.stop(finished.id)
     assert finished.status() == "finished" and finished.story().seconds == seconds
     assert KEPT not in finished.state() and (finished.clustering().labels == labels).all()
+    finished.keep("train", 2)
+    worker.start(finished.id, keep=("train", 4))
+    worker.stop(finished.id)
+    assert finished.state()[KEPT].values["step"] == 2  # the choice that stood before stands again
+    with pytest.raises(BadInput, match="no checkpoint"):
+        worker.start(finished.id, keep=("train", 999))
+    assert not finished.is_claimed() and finished.status() == "finished"
+    worker.close()
+
+
+def test_the_folder_of_a_run_at_work_may_go_and_does_not_come_back(
+    store: Store, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, worker = slowly(monkeypatch), Worker(store)
+    run = store.create(make_config(corpus, "bow"), corpus)
+    worker.start(run.id)
+    wait_for(lambda: run.story().stage == Bow.stages[0])
+    shutil.rmtree(run.folder)
+    assert not run.is_claimed() and not run.folder.exists()
+    with pytest.raises(BadInput, match="gone"):
+        run.claim()
+    go.set()
+    wait_for(worker.is_idle)
+    assert not run.folder.exists()
+    worker.close()
+
+
+def test_a_full_disk_is_told_in_a_sentence_though_a_line_was_torn(
+    store: Store, corpus: Corpus, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = store.create(make_config(corpus, "bow"), corpus)
+
+    def fill(*_: object) -> None:
+        with run.log.path.open("ab") as file:
+            file.write(b'{"time": 1, "eve')
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Run, "save_clustering", fill)
+    assert drive(run, projector, lambda: False) == "failed"
+    assert store.open(run.id).story().message == "The disk is full: make room, then resume."
+
+
+def test_pictures_that_cannot_be_drawn_are_not_tried_for_ever(
+    store: Store, corpus: Corpus, projector: Projector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knobs = {"steps": 2, "every": 2, "depth": "1", "batch": 9}
+    run = store.create(make_config(corpus, "sccl", **knobs), corpus)
+    assert drive(run, projector, lambda: False) == "finished"
+    broken = next((run.folder / "snapshots").glob("train-*"))
+    broken.write_bytes(b"damaged")
+    worker = Worker(store)
+    for _ in range(20):
+        if not worker.paint(run.id):
+            break
+        wait_for(lambda: not worker._painter.is_at_work())  # type: ignore[union-attr]
+    assert not worker.paint(run.id) and len(run.frames().missing()) == 2  # by UMAP and by t-SNE
+    shutil.rmtree(run.folder)
+    assert not worker.paint(run.id)
     worker.close()
 
 

@@ -28,7 +28,7 @@ EXPECTED: dict[str, Callable[[AppTest], bool]] = {
     "queued": lambda tab: "Waiting in another process" in words_on(tab),
     "running": lambda tab: "at work" in words_on(tab),
     "interrupted": lambda tab: (
-        "The server ended" in words_on(tab) and "· at work" not in words_on(tab) and has_button(tab, "Resume")
+        "This run was cut off" in words_on(tab) and "· at work" not in words_on(tab) and has_button(tab, "Resume")
     ),
     "stopped": lambda tab: "stopped" in words_on(tab) and has_button(tab, "Resume"),
     "failed": lambda tab: tab.error[0].value == r"It \*went\* wrong\." and "Traceback: here" in tab.code[0].value,

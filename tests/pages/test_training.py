@@ -82,6 +82,18 @@ def test_a_finished_training_shows_its_replay_curves_and_what_can_be_kept(
     )
 
 
+def test_pages_show_the_results_that_were_made_last(corpus: Corpus, store: Store, projector: Projector) -> None:
+    run = deep_run(store, corpus, projector)
+    tables = []
+    for look in (run.checkpoints()[0], run.checkpoints()[-1]):
+        run.keep(*look)
+        assert drive(run, projector, lambda: False) == "finished", run.story().traceback
+        tables.append(open_page("export", run.id).dataframe[0].value)
+        assert tables[-1]["x"].tolist() == run.labelled()["x"].tolist()
+        words_on(open_page("explore", run.id))
+    assert tables[0]["x"].tolist() != tables[1]["x"].tolist()
+
+
 def test_a_training_at_work_shows_its_newest_picture(corpus: Corpus, store: Store, projector: Projector) -> None:
     run = deep_run(store, corpus, projector)
     for _ in paint(run, projector, "train", 0, "umap"):
@@ -105,7 +117,7 @@ def test_many_tabs_look_less_often_each_and_closed_ones_are_forgotten(
     monkeypatch.setattr(progress, "GONE", 0.0)
     words_on(open_page("train", run.id))
     assert len(progress._last_looks()) == 1
-    assert [progress._seconds_between_looks(tabs) for tabs in (1, 2, 3, 5, 50)] == [2, 2, 3, 4, 4]
+    assert [progress._seconds_between_looks(tabs) for tabs in (1, 2, 3, 5, 50)] == [2, 2, 3, 3, 3]
     assert lock is not None
     lock.release()
 
@@ -195,7 +207,7 @@ def test_a_page_answers_and_asks_for_pictures_while_a_large_projection_is_under_
     assert child is not None
     words = words_on(open_page("train", run.id))
     painter = services.worker()._painter
-    assert "The first picture is being drawn." in words and painter is not None and painter.is_at_work()
+    assert "Pictures are being drawn: 0 of 8" in words and painter is not None and painter.is_at_work()
     next(large)
     assert not run.frames().names("umap"), "it waits its turn, the page does not"
     large.close()
