@@ -14,7 +14,7 @@ from core.errors import BadInput
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
 from core.shape import Shape
-from core.steps.partition import PARTITIONS, partition
+from core.steps.partition import LINKAGE, PARTITIONS, SMOOTH, partition
 from core.work import Work
 
 
@@ -35,7 +35,8 @@ def knob(
 def partition_knob(default: str, *more: str) -> Any:
     """Declare the knob that all methods share, with the default that suits one and what it alone can do."""
     about = (
-        "How vectors become clusters: as they are, smoothed over similar texts, or through UMAP, which takes longer."
+        "How vectors become clusters: as they are, smoothed over similar texts, by linkage, which leaves groups as "
+        "uneven as they are, or through UMAP, which takes longer."
     )
     return knob(default, about, choices=(*more, *PARTITIONS))
 
@@ -153,14 +154,18 @@ class Method:
         raise AssertionError(f"{self.name} does not say what its stages are")
 
     def cluster(
-        self, bench: Bench, vectors: np.ndarray, state: State, start: np.ndarray | None = None
+        self, bench: Bench, vectors: np.ndarray, state: State, start: np.ndarray | None = None, uneven: bool = False
     ) -> Work[Clustering]:
-        """Partition vectors as the shared knobs say: the last stage of every method."""
+        """Partition vectors as the shared knobs say: the last stage of every method.
+
+        Where groups are known to be ``uneven``, to smooth over ten texts would wash small ones away: they are linked.
+        """
+        how = LINKAGE if uneven and self.partition == SMOOTH else self.partition
         return (
             yield from partition(
                 vectors,
                 self.clusters,
-                self.partition,
+                how,
                 normalise=self.normalise,
                 seed=bench.seed,
                 projector=bench.projector,

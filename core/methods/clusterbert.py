@@ -14,7 +14,7 @@ from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK
 from core.methods.tsdae import ADAPT, DECODER, Noise, Tsdae
 from core.steps.guard import Guard
 from core.steps.partition import SMOOTH
-from core.steps.start import start_labels
+from core.steps.start import find_start
 from core.steps.train import Course, Targets, all_vectors, represent, train
 from core.work import Work
 
@@ -90,18 +90,18 @@ class ClusterBert(Tsdae):
 
     def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Adapt, form, harden, then partition clean vectors, starting from what the head says."""
-        learner, guard, heads, noise = yield from self._adapted(bench, state)
+        learner, beginning, heads, noise = yield from self._adapted(bench, state)
         pupil = _Pupil(self, bench, learner, heads, noise)
-        yield from pupil.form(guard, state)
-        yield from pupil.harden(guard, state)
+        yield from pupil.form(beginning.guard, state)
+        yield from pupil.harden(beginning.guard, state)
         vectors = yield from represent(learner, len(bench.texts), state)
         if (kept := state.get(KEPT)) is not None and kept.values["stage"] == ADAPT:
             # A person kept a moment before clusters formed, so that nothing has told the head of any.
-            found = yield from start_labels(vectors, bench.texts, self.clusters, bench.seed, self.start)
+            found = (yield from find_start(vectors, bench.texts, self.clusters, bench.seed, self.start)).labels
             heads.cluster.point_at(vectors, found)
         soft = heads.soft(vectors)
         start = cluster_means(vectors, soft.argmax(1), self.clusters)
-        clustering = yield from self.cluster(bench, vectors, state, start=start)
+        clustering = yield from self.cluster(bench, vectors, state, start, beginning.uneven)
         return clustering.with_beside("p", soft)
 
 
@@ -122,7 +122,7 @@ class _Pupil:
         def begin() -> Work[None]:
             nonlocal labels
             vectors = yield from all_vectors(self.learner, len(texts))
-            found = yield from start_labels(vectors, texts, method.clusters, seed, method.start)
+            found = (yield from find_start(vectors, texts, method.clusters, seed, method.start)).labels
             # Clusters keep the numbers, and on the map the colours, that they had in the stage before.
             labels = matched_numbers(before.labels, found[before.sample], method.clusters)[found]
             self.heads.cluster.point_at(vectors, labels)
@@ -131,7 +131,7 @@ class _Pupil:
             found = labels
             if number:
                 clean = yield from all_vectors(self.learner, len(texts))
-                found = yield from start_labels(clean, texts, method.clusters, seed, method.start)
+                found = (yield from find_start(clean, texts, method.clusters, seed, method.start)).labels
                 # The head need not learn again which number is whose.
                 found = matched_numbers(self.heads.soft(clean).argmax(1), found, method.clusters)[found]
             return np.eye(method.clusters, dtype=np.float32)[found]

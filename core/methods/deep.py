@@ -13,7 +13,7 @@ from core.nn.depth import DEPTHS, settle_depth
 from core.shape import TOKENS_HELD, Shape
 from core.steps.guard import SAMPLE, Guard, stratified
 from core.steps.neighbours import NEAR, joined_views, near_rows
-from core.steps.start import STARTS, start_labels
+from core.steps.start import STARTS, find_start
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed
@@ -34,11 +34,12 @@ AS_PAPERS_DO: dict[str, Any] = {"start": "kmeans", "partition": "kmeans"}
 
 @dataclass(frozen=True)
 class Beginning:
-    """What is known before training: similar texts of each, the clusters' start, and who watches a sample of them."""
+    """What is known before training: similar texts of each, where clusters start, who watches a sample of them."""
 
     near: np.ndarray
     centres: np.ndarray
     guard: Guard
+    uneven: bool  # whether groups differ much in size
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ class Deep(Encoding):
         yield StageStarted("compare", len(bench.texts))
         space = joined_views(before, bench.texts, bench.seed)
         near = yield from near_rows(space, NEAR, bench.seed, stage="compare")
-        labels = yield from start_labels(before, bench.texts, self.clusters, bench.seed, self.start, near)
-        guard = Guard(stratified(labels, SAMPLE, bench.seed), self.clusters)
-        return Beginning(near, cluster_means(before, labels, self.clusters), guard)
+        start = yield from find_start(before, bench.texts, self.clusters, bench.seed, self.start, near)
+        guard = Guard(stratified(start.labels, SAMPLE, bench.seed), self.clusters)
+        return Beginning(near, cluster_means(before, start.labels, self.clusters), guard, start.uneven)
 
     def ready(self, bench: Bench, trunk: "Trunk") -> Work["Source"]:
         """Make the texts ready as they are, for a method with fresh noise in every epoch, and say what that costs."""

@@ -20,7 +20,7 @@ from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Beginning, Deep
 from core.steps.neighbours import reach
 from core.steps.partition import SMOOTH, UMAP
-from core.steps.start import start_labels
+from core.steps.start import find_start
 from core.steps.train import Course, all_vectors, represent, train
 from core.work import Work
 
@@ -166,7 +166,7 @@ class Sccl(Deep):
         learner = self.learner(bench, trunk, heads, source)
         yield from self._train(learner, heads, beginning, bench, state)
         vectors = yield from represent(learner, len(bench.texts), state)
-        clustering = yield from self.cluster(bench, vectors, state, start=heads.centres.array())
+        clustering = yield from self.cluster(bench, vectors, state, heads.centres.array(), beginning.uneven)
         return clustering.with_beside("q", heads.soft(vectors))
 
     def _make_views(self, bench: Bench) -> Work[list[list[str]]]:
@@ -218,7 +218,7 @@ class Sccl(Deep):
             """Between the halves of SCCL-Seq, find clusters anew in what the first has learnt."""
             if turn and step == turn:
                 vectors = yield from all_vectors(learner, rows)
-                labels = yield from start_labels(vectors, bench.texts, self.clusters, bench.seed, self.start)
+                labels = (yield from find_start(vectors, bench.texts, self.clusters, bench.seed, self.start)).labels
                 labels = matched_numbers(guard.labels, labels[guard.sample], self.clusters)[labels]
                 heads.centres.move_to(cluster_means(vectors, labels, self.clusters))
 

@@ -13,7 +13,7 @@ from core.errors import BadInput
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
 from core.methods.base import knob
-from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Deep
+from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Beginning, Deep
 from core.shape import DECODABLE
 from core.steps.guard import Guard
 from core.steps.train import Course, represent, train
@@ -145,12 +145,12 @@ class Tsdae(Deep):
 
     def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Encode, prepare, adapt, then partition what was learnt."""
-        learner, guard, _, _ = yield from self._adapted(bench, state)
+        learner, beginning, _, _ = yield from self._adapted(bench, state)
         vectors = yield from represent(learner, len(bench.texts), state)
-        return (yield from self.cluster(bench, vectors, state))
+        return (yield from self.cluster(bench, vectors, state, uneven=beginning.uneven))
 
-    def _adapted(self, bench: Bench, state: State) -> Work[tuple["Learner", Guard, "DenoisingHeads", "Noise"]]:
-        """Return the learner at the end of the first stage, with its guard, its heads and what makes texts noisy."""
+    def _adapted(self, bench: Bench, state: State) -> Work[tuple["Learner", Beginning, "DenoisingHeads", "Noise"]]:
+        """Return the learner at the end of the first stage, how it began, its heads and what makes texts noisy."""
         from core.nn.networks import DenoisingHeads
         from core.nn.trunk import Trunk
 
@@ -179,7 +179,7 @@ class Tsdae(Deep):
         steps = round(self.adapt_epochs * self.steps_per_epoch(len(bench.texts)))
         course = Course(ADAPT, steps, self.every, keeps_best=False)
         yield from train(learner, guard, course, take, following(guard, beginning.centres), state)
-        return learner, guard, heads, noise
+        return learner, beginning, heads, noise
 
 
 def following(guard: Guard, start: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

@@ -131,7 +131,7 @@ class Uft(Deep):
             clustering = Clustering.from_soft(vectors, soft_assignment(vectors, learnt), learnt)
             yield Progress("cluster", 1, 1)
         else:
-            clustering = yield from self.cluster(bench, vectors, state, start=learnt)
+            clustering = yield from self.cluster(bench, vectors, state, learnt, beginning.uneven)
         return clustering.with_beside("q", heads.soft(vectors))
 
 

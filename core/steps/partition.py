@@ -11,13 +11,15 @@ from threadpoolctl import threadpool_limits
 
 from core.clustering import Clustering, cluster_means, nearest, normalised, soft_assignment
 from core.events import Checkpoint, Note, Progress, StageStarted
+from core.steps.linkage import linked_centres
 from core.steps.neighbours import NEAR, joined_views, near_rows, smoothed
 from core.steps.projector import Projector
 from core.work import Work
 
-KMEANS, SMOOTH, UMAP = PARTITIONS = ("kmeans", "smooth+kmeans", "umap+kmeans")
+KMEANS, SMOOTH, LINKAGE, UMAP = PARTITIONS = ("kmeans", "smooth+kmeans", "linkage", "umap+kmeans")
 STARTS = 10
 _STAGE = "cluster"
+_LINKED = 6_000  # how many rows are linked; the others go to the nearest group
 
 
 def partition(
@@ -36,7 +38,9 @@ def partition(
 
     Choose "kmeans" for speed and for centres that can be read. "smooth+kmeans" joins the vectors with the words of
     the texts and moves each to the mean of its ten nearest, which takes seconds and is worth a few points of accuracy
-    where groups touch. "umap+kmeans" (15 neighbours), the papers' own, follows bent groups and takes a minute more.
+    where groups touch. "linkage" joins them in the same way and then links by average distance: for many groups of very
+    different sizes, which k-means would make even; where groups touch it is worse. "umap+kmeans" (15 neighbours), the
+    papers' own, follows bent groups and takes a minute more.
     Centres that were learnt are where k-means starts; UMAP makes a space of its own, in which they mean nothing.
     """
     vectors = normalised(vectors) if normalise else np.asarray(vectors, np.float32)
@@ -45,7 +49,9 @@ def partition(
     first = int(how != KMEANS)
     yield StageStarted(_STAGE, STARTS + first)
     space, learnt = vectors, start
-    if how == SMOOTH:
+    if how == LINKAGE:
+        space = joined_views(vectors, texts, seed)
+    elif how == SMOOTH:
         joined = joined_views(vectors, texts, seed)
         near = yield from near_rows(joined, NEAR, seed)
         space = smoothed(joined, near, clusters)
@@ -56,7 +62,11 @@ def partition(
         learnt = None
     if first:
         yield Progress(_STAGE, 1, STARTS + 1)
-    centres = yield from kmeans(space, clusters, seed, already=first, learnt=learnt, state=state)
+    if how == LINKAGE:
+        centres = linked_centres(space, clusters, seed, _LINKED)
+        yield Progress(_STAGE, STARTS + 1, STARTS + 1)
+    else:
+        centres = yield from kmeans(space, clusters, seed, already=first, learnt=learnt, state=state)
     soft = soft_assignment(space, centres)
     empty = ~vectors.any(axis=1)
     if empty.any():

@@ -2,15 +2,17 @@
 
 import warnings
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from core.clustering import cluster_means, normalised
+from core.clustering import normalised
 from core.events import Note
 from core.steps.evaluate import silhouette
+from core.steps.linkage import linked_centres
 from core.steps.neighbours import NEAR, joined_views, near_rows, smoothed
 from core.work import Work
 
@@ -20,9 +22,16 @@ _LINKED = 3_000
 _CLEARLY = 1.1  # on Tweet (89 uneven groups) linkage is 1.17 times as clear; where groups are even, about 1
 
 
-def start_labels(
+class Start(NamedTuple):
+    """The clusters with which a training starts, and whether they differ so much in size that linkage found them."""
+
+    labels: np.ndarray
+    uneven: bool = False
+
+
+def find_start(
     vectors: np.ndarray, texts: Sequence[str], clusters: int, seed: int, how: str, near: np.ndarray | None = None
-) -> Work[np.ndarray]:
+) -> Work[Start]:
     """Return the clusters with which a training starts.
 
     Choose "similar" unless a paper is to be followed: it looks at meaning and words together. Its k-means goes
@@ -31,7 +40,7 @@ def start_labels(
     "kmeans" is the papers' start, by meaning alone.
     """
     if how == "kmeans":
-        return (yield from _kmeans(normalised(vectors), clusters, seed))
+        return Start((yield from _kmeans(normalised(vectors), clusters, seed)))
     space = joined_views(vectors, texts, seed)
     if near is None:
         near = yield from near_rows(space, NEAR, seed)
@@ -40,9 +49,9 @@ def start_labels(
     yield None
     clear = [silhouette(space, labels, seed)[0] or 0.0 for labels in (even, uneven)]
     if clear[1] > _CLEARLY * max(clear[0], 0.0):
-        yield Note(f"The groups differ much in size: linkage finds the start (silhouette {clear[1]:.3f}).")
-        return uneven
-    return even
+        yield Note(f"The groups differ much in size: they are linked, not divided evenly (silhouette {clear[1]:.3f}).")
+        return Start(uneven, True)
+    return Start(even)
 
 
 def _kmeans(space: np.ndarray, clusters: int, seed: int) -> Work[np.ndarray]:
@@ -58,11 +67,8 @@ def _kmeans(space: np.ndarray, clusters: int, seed: int) -> Work[np.ndarray]:
 
 
 def _linked(space: np.ndarray, clusters: int, seed: int) -> np.ndarray:
-    """Link a sample by average distance, then let k-means take all rows in from there."""
-    rows = np.random.default_rng(seed).permutation(len(space))[: max(_LINKED, clusters)]
-    sample = space[np.sort(rows)]
-    found = AgglomerativeClustering(clusters, linkage="average").fit_predict(sample)
-    centres = normalised(cluster_means(sample, found, clusters))
+    """Link a sample, then let k-means take all rows in from there."""
+    centres = normalised(linked_centres(space, clusters, seed, _LINKED))
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return np.asarray(KMeans(clusters, init=centres, n_init=1, random_state=seed).fit(space).labels_)

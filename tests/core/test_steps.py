@@ -2,21 +2,24 @@
 
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 
+from core.bench import Bench
 from core.clustering import Clustering, normalised
 from core.events import Checkpoint, Note
+from core.methods.embed import Embed
 from core.steps.describe import class_tfidf, describe, stop_words, topic_words, typical_rows, unique_topic_names
 from core.steps.evaluate import accuracy, dunn, external_metrics, purity, retrieval, silhouette
 from core.steps.neighbours import joined_views, near_rows, smoothed
 from core.steps.partition import PARTITIONS, kmeans, partition
 from core.steps.project import principal_components, project
 from core.steps.projector import Projector
-from core.steps.start import start_labels
+from core.steps.start import find_start
 from tests.conftest import drained
 
 
@@ -70,9 +73,26 @@ def test_uneven_groups_are_linked_and_even_ones_are_not() -> None:
         space = joined_views(vectors[rows], [texts[row] for row in rows], 0)
         near, _ = drained(near_rows(space, 5, 0))
         clusters = len(np.unique(truth[rows]))
-        found, told = drained(start_labels(vectors[rows], [texts[row] for row in rows], clusters, 0, "similar", near))
+        found, told = drained(find_start(vectors[rows], [texts[row] for row in rows], clusters, 0, "similar", near))
         assert any("differ much in size" in event.text for event in told if isinstance(event, Note)) is linked
-        assert accuracy(truth[rows].astype(str), found) > 0.95
+        assert found.uneven is linked and accuracy(truth[rows].astype(str), found.labels) > 0.95
+
+
+def test_where_groups_are_uneven_smoothing_gives_way_to_linkage(projector: Projector, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(12), [300] + [4] * 11)
+    vectors = (3 * np.eye(12)[truth] + 0.5 * rng.normal(size=(len(truth), 12))).astype(np.float32)
+    bench = Bench([f"word{label} text" for label in truth], 0, "", "cpu", 256, "float32", tmp_path, projector)
+    found = {
+        (how, uneven): drained(Embed(12, how).cluster(bench, vectors, {}, uneven=uneven))[0]
+        for how in ("smooth+kmeans", "linkage", "kmeans")
+        for uneven in (False, True)
+    }
+    linked = found["linkage", False]
+    assert accuracy(truth.astype(str), linked.labels) == 1 and (linked.labels == linked.soft.argmax(1)).all()
+    np.testing.assert_array_equal(found["smooth+kmeans", True].labels, linked.labels)
+    np.testing.assert_array_equal(found["kmeans", True].labels, found["kmeans", False].labels)
+    assert accuracy(truth.astype(str), found["smooth+kmeans", False].labels) < 0.9
 
 
 def test_kmeans_resumes_to_the_same_centres() -> None:
