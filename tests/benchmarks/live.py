@@ -24,7 +24,7 @@ from tests.browser.chromium import ARGUMENTS, find_chromium
 from tests.browser.conftest import start_server
 
 OFTEN = {"clusters": 20, "steps": 40, "every": 10, "batch": 128, "depth": "2"}  # more pictures than by default
-USUAL = {"clusters": 20, "steps": 60}  # looked at as often as by default
+USUAL = {"clusters": 20, "steps": 60, "depth": "2"}  # as often and as deep as by default for twenty thousand texts
 TEXTS, ROUNDS = 3_000, 2
 
 
