@@ -44,11 +44,14 @@ def upload(page: Page, server: Server, path: Path) -> None:
     expect(page.get_by_text("rows will be used")).to_be_visible(timeout=PATIENCE)
 
 
-def start(page: Page, method: str, clusters: int, **advanced: int) -> None:
-    """Choose a method, turn its knobs and start it."""
+def start(page: Page, method: str, clusters: int, preset: str = "", **advanced: int) -> None:
+    """Choose a method and perhaps a preset, turn its knobs and start it."""
     page.get_by_role("button", name="Choose a method").first.click()
     page.get_by_role("button", name=method).click()
     expect(page.get_by_test_id("stBaseButton-primary").filter(has_text=method)).to_be_visible(timeout=PATIENCE)
+    if preset:
+        page.get_by_role("radio", name=preset).click()
+        page.wait_for_timeout(3_000)
     folded = page.get_by_role("spinbutton", name="Batch", exact=True)
     while advanced and not folded.is_visible():  # the form may be drawn anew while it is unfolded
         page.get_by_text("Advanced", exact=True).first.click()
@@ -193,7 +196,7 @@ def test_topics_form_before_your_eyes_stop_reload_resume_and_replay(page: Page, 
     upload(page, server, ROOT / "assets" / "sample.csv")
     with another_browser(page) as other:
         other.goto(server.url)  # ready before there is something to see
-        start(page, "Contrastive clustering", 12, Steps=120, Every=15, Batch=64)
+        start(page, "Contrastive clustering", 12, "Quick look", Steps=100, Every=10, Batch=64)
         expect(page).to_have_url(re.compile(r"run=\d{8}-\d{6}-sccl-"), timeout=PATIENCE)
         other.goto(page.url)
         for watching in (page, other):
