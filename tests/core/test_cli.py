@@ -160,7 +160,7 @@ def test_methods_are_listed_with_their_knobs(capsys: pytest.CaptureFixture[str])
         "tfidf:",
         "bow:",
         "clusters=12 (2 to 2000)",
-        "partition=kmeans (kmeans|smooth+kmeans|umap+kmeans)",
+        "partition=kmeans (kmeans|smooth+kmeans|linkage|umap+kmeans)",
     ):
         assert word in listed
 
