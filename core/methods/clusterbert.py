@@ -125,7 +125,9 @@ class _Pupil:
             found = (yield from find_start(vectors, texts, method.clusters, seed, method.start)).labels
             # Clusters keep the numbers, and on the map the colours, that they had in the stage before.
             labels = matched_numbers(before.labels, found[before.sample], method.clusters)[found]
-            self.heads.cluster.point_at(vectors, labels)
+            left, rows = self.noise.sample()
+            seen = self.learner.sampled(np.arange(len(rows)), left)
+            self.heads.cluster.point_at(vectors, labels, (seen, labels[rows]))
 
         def find(number: int) -> Work[np.ndarray]:
             found = labels

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # torch is loaded when it is needed
 SOFTMAXES = ("corpus", "full")
 ADAPT, DECODER = "adapt", "prepare decoder"
 _TOKENS_KNOWN = 30_000  # by most encoders
+_SAMPLE = 500
 
 
 def softmax_knob() -> Any:
@@ -211,6 +212,13 @@ class Noise:
         rows = batch_rows(len(self.tokens), self.size, self.seed, step)
         texts = self.tokens.taken(rows)
         return texts, without_words(texts, self.known, self.ratio, np.random.default_rng([self.seed, drawn])), rows
+
+    def sample(self) -> tuple[Tokens, np.ndarray]:
+        """Return what noise leaves of some texts that no step has drawn, and their rows."""
+        from core.nn.noise import without_words
+
+        rows = np.linspace(0, len(self.tokens), min(_SAMPLE, len(self.tokens)), endpoint=False).astype(np.int64)
+        return without_words(self.tokens.taken(rows), self.known, self.ratio, np.random.default_rng(self.seed)), rows
 
     def kept(self, rows: np.ndarray) -> np.ndarray | None:
         """Return what the decoder's frozen layers make of some texts, if that was computed before."""

@@ -5,12 +5,15 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.special import logsumexp
 from torch import Tensor, nn
 
 from core.clustering import cluster_means, squared_distances
 from core.nn.decoder import Decoder, Words, pretrained_words
 from core.nn.losses import in_full, kl_rows, log_student_t, log_target, nt_xent
 from core.nn.trunk import Trunk
+
+_SLACK = 0.1  # nats by which a head may begin worse than even chances
 
 
 class ContrastiveHead(nn.Module):
@@ -114,19 +117,33 @@ class ScclHeads(Assigning):
 class ClusterHead(nn.Linear):
     """ClusterBERT's head: linear, then softmax."""
 
-    def point_at(self, vectors: np.ndarray, labels: np.ndarray) -> None:
+    def point_at(
+        self, vectors: np.ndarray, labels: np.ndarray, noisy: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> None:
         """Begin so that the likeliest cluster is that of the nearest centre, with chances neither even nor sure.
 
         W = 2c/T and b = -|c|²/T make the logits -|x - c|²/T but for what all clusters share. T is half the mean gap
         between the nearest and the second centre, so that a typical text's cluster is e² times as likely as the next.
+        ``noisy`` are vectors of texts that lack words, and their clusters. Where missing words move a vector further
+        than clusters lie apart, as in an encoder that never learnt sentences, T doubles until what the head says of
+        them is about as good as even chances: one that is sure of what is wrong would first have to unlearn it.
         """
         centres = cluster_means(vectors, labels, self.out_features).astype(np.float64)
         sample = vectors[:: max(1, len(vectors) // 5_000)]
         gaps = np.partition(squared_distances(sample, centres), 1, axis=1)[:, :2]
         scale = max(float((gaps[:, 1] - gaps[:, 0]).mean()) / 2, 1e-6)
+        if noisy is not None:
+            away, own = squared_distances(noisy[0], centres), noisy[1]
+            while _surprise(-away / scale, own) > np.log(self.out_features) + _SLACK:
+                scale *= 2
         with torch.no_grad():
             self.weight.copy_(torch.from_numpy(2 * centres / scale).float())
             self.bias.copy_(torch.from_numpy(-(centres**2).sum(1) / scale).float())
+
+
+def _surprise(logits: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mean cross entropy of labels under logits."""
+    return float((logsumexp(logits, axis=1) - logits[np.arange(len(labels)), labels]).mean())
 
 
 class DenoisingHeads(Assigning):

@@ -160,8 +160,8 @@ class Learner:
         drawn = np.random.SeedSequence([self.seed, self.steps, piece]).generate_state(1, np.uint64)[0]
         torch.manual_seed(int(drawn >> 1))
 
-    def _forward(self, rows: np.ndarray) -> Tensor:
-        pack, states = self._states(self.source, rows)
+    def _forward(self, rows: np.ndarray, source: Source | None = None) -> Tensor:
+        pack, states = self._states(source or self.source, rows)
         return pack.pooled(states, self.pooling)
 
     def _states(self, source: Source, rows: np.ndarray) -> tuple[Pack, Tensor]:
@@ -186,20 +186,24 @@ class Learner:
             raise Diverged
         return means
 
-    def vectors(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (places among ``rows``, vectors) as the trunk sees them now, nothing dropped out."""
-        for places in length_packs(self.source.lengths[rows], min(self.piece_tokens, TOKENS_PER_PACK)):
+    def vectors(self, rows: np.ndarray, source: Source | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (places among ``rows``, vectors) as the trunk sees them now, nothing dropped out.
+
+        The texts are the learner's own unless another ``source`` is given, such as noisy ones.
+        """
+        lengths = (source or self.source).lengths
+        for places in length_packs(lengths[rows], min(self.piece_tokens, TOKENS_PER_PACK)):
             self.trunk.eval()
             with torch.inference_mode():
-                vectors = in_halves(rows[places], lambda some: self._forward(some).cpu().numpy())
+                vectors = in_halves(rows[places], lambda some: self._forward(some, source).cpu().numpy())
             yield places, vectors
 
     # Where it stands ----------------------------------------------------------------------------------------------
 
-    def sampled(self, rows: np.ndarray) -> np.ndarray:
-        """Return the vectors of some texts as the trunk sees them now."""
+    def sampled(self, rows: np.ndarray, source: Source | None = None) -> np.ndarray:
+        """Return the vectors of some texts, at once, as ``vectors`` yields them."""
         found = np.empty((len(rows), self.trunk.shape.width), np.float32)
-        for places, vectors in self.vectors(rows):
+        for places, vectors in self.vectors(rows, source):
             found[places] = vectors
         return found
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import (
@@ -252,6 +253,23 @@ def test_the_head_points_at_the_nearest_centre() -> None:
     nearest = ((vectors[:, None] - centres) ** 2).sum(2).argmin(1)
     with torch.no_grad():
         np.testing.assert_array_equal(head(torch.from_numpy(vectors)).argmax(1).numpy(), nearest)
+
+
+def test_the_head_is_not_sure_of_what_is_wrong_where_noise_moves_vectors_far() -> None:
+    random = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    vectors = (np.eye(3)[labels] + 0.1 * random.normal(size=(60, 3))).astype(np.float32)
+    pointed, noisy = ClusterHead(3, 3), ClusterHead(3, 3)
+    pointed.point_at(vectors, labels)
+    noisy.point_at(vectors, labels, (vectors + np.float32(0.1), labels))
+    torch.testing.assert_close(noisy.weight, pointed.weight)  # noise that misleads nobody changes nothing
+    far = torch.from_numpy(vectors + np.array([50, 0, 0], np.float32))  # every text seems to be of the first cluster
+    wanted = torch.from_numpy(labels)
+    assert F.cross_entropy(pointed(far), wanted) > 10
+    noisy.point_at(vectors, labels, (far.numpy(), labels))
+    assert F.cross_entropy(noisy(far), wanted) < np.log(3) + 0.11
+    with torch.no_grad():
+        assert (noisy(torch.from_numpy(vectors)).argmax(1).numpy() == labels).all()
 
 
 def test_the_targets_over_the_whole_set_are_those_of_a_naive_loop() -> None:
