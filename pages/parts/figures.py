@@ -1,7 +1,7 @@
 """Figures as pure functions: arrays in, a Plotly figure out. People's words are escaped: Plotly reads tags."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,6 @@ COLOURS = (
 )
 OTHER = "#9aa7a8"
 MOST_CATEGORIES = 20
-_GLIDE = (0.1, 0.35, 0.65, 0.9)  # of the way between two frames: slowly away, slowly there
 
 
 def map_figure(points: np.ndarray, rows: np.ndarray, colour: "Colouring") -> go.Figure:
@@ -73,12 +72,17 @@ def map_figure(points: np.ndarray, rows: np.ndarray, colour: "Colouring") -> go.
         legend={"itemsizing": "constant", "title": None, "orientation": "h", "y": -0.01, "yanchor": "top"},
         uirevision="map",
     )
-    _fit_axes(figure, points)
+    fit_axes(figure, points)
     return figure
 
 
 class Colouring:
-    """How points are coloured: categories with a shade each, or values on a scale."""
+    """How points are coloured: categories with a shade each, or values on a scale.
+
+    ``lies_together`` says that points of one colour do, so that a map can bear its name there.
+    """
+
+    lies_together = False
 
     def __init__(self, names: Sequence[str], codes: np.ndarray, shades: Sequence[str]) -> None:
         """Colour by category; ``codes`` say which."""
@@ -112,7 +116,9 @@ class Colouring:
     @classmethod
     def by_cluster(cls, labels: np.ndarray, names: Sequence[str]) -> "Colouring":
         """Colour by cluster."""
-        return cls(names, labels, [cluster_colour(label) for label in range(len(names))])
+        colouring = cls(names, labels, [cluster_colour(label) for label in range(len(names))])
+        colouring.lies_together = True
+        return colouring
 
     @classmethod
     def by_column(cls, cells: pd.Series) -> "Colouring":
@@ -172,100 +178,7 @@ def _day(seconds: float) -> str:
     return "" if np.isnan(seconds) else str(np.datetime64(int(seconds), "s").astype("datetime64[D]"))
 
 
-def curves_figure(
-    measured: Mapping[tuple[str, int], Mapping[str, float]], names: Mapping[str, str], logarithmic: bool = False
-) -> go.Figure:
-    """Draw figures over the steps of all stages, one after another; a dotted line where a stage begins."""
-    figure, places, begins, offset, last = go.Figure(), [], {}, 0, 0
-    for stage, step in measured:
-        if stage not in begins:
-            offset = last
-            begins[stage] = offset
-        last = begins[stage] + step
-        places.append(last)
-    for number, (name, title) in enumerate(names.items()):
-        known = [(x, values[name]) for x, values in zip(places, measured.values(), strict=True) if name in values]
-        if known:
-            x, y = zip(*known, strict=True)
-            figure.add_scatter(
-                x=x, y=y, name=title, mode="lines+markers", line_color=COLOURS[number], marker_size=5,
-                hovertemplate=f"{title} %{{y:.3g}} at step %{{x}}<extra></extra>",
-            )  # fmt: skip
-    for stage, x in list(begins.items())[1:]:
-        figure.add_vline(x=x, line_dash="dot", line_color=OTHER, annotation_text=stage, annotation_font_size=11)
-    figure.update_layout(
-        height=240,
-        margin={"l": 0, "r": 0, "t": 18, "b": 0},
-        legend={"orientation": "h", "y": -0.24, "yanchor": "top", "title": None},
-        uirevision="curves",
-    )
-    figure.update_yaxes(type="log" if logarithmic else "linear")
-    figure.update_xaxes(title=None, rangemode="tozero")
-    return figure
-
-
-def replay_figure(points: Sequence[np.ndarray], colours: Sequence["Colouring"], titles: Sequence[str]) -> go.Figure:
-    """Draw frames that play one after another, with a slider to go back; one figure, one set of points.
-
-    Between two frames points move on straight lines; WebGL has no transitions of its own, so they are frames too.
-    """
-
-    def drawn(at: int) -> go.Scattergl:
-        return _cloud(points[at], colours[at])
-
-    def between(at: int, share: float) -> go.Frame:
-        x, y = ((1 - share) * points[at] + share * points[at + 1]).astype(np.float32).T
-        return go.Frame(data=[go.Scattergl(x=x, y=y)], name=f"{at} and {share}")  # colours stay as they were
-
-    last = len(points) - 1
-    frames = []
-    for at in range(len(points)):
-        frames.append(go.Frame(data=[drawn(at)], name=str(at)))
-        frames += [between(at, share) for share in _GLIDE if at < last]
-    figure = go.Figure(data=[drawn(last)], frames=frames)
-    pace = {"frame": {"duration": 130, "redraw": True}, "transition": {"duration": 0}, "mode": "immediate"}
-    at_once = {"frame": {"duration": 0, "redraw": True}, "mode": "immediate"}
-    play = {"label": "▶ Play", "method": "animate", "args": [None, pace | {"fromcurrent": False}]}
-    pause = {"label": "❚❚", "method": "animate", "args": [[None], at_once]}
-    steps = [{"label": title, "method": "animate", "args": [[str(at)], at_once]} for at, title in enumerate(titles)]
-    # Plotly's own button turns white when pressed, with white words on it where the page is dark.
-    buttons = {"type": "buttons", "direction": "left", "x": 0, "y": -0.03, "yanchor": "top", "buttons": [play, pause]}
-    buttons |= {"showactive": False, "bgcolor": "rgba(0,0,0,0)", "bordercolor": OTHER, "font": {"color": OTHER}}
-    slider = {"active": last, "steps": steps, "x": 0.25, "len": 0.75, "y": 0, "currentvalue": {"prefix": ""}}
-    figure.update_layout(
-        height=540,
-        margin={"l": 0, "r": 24, "t": 8, "b": 72},
-        showlegend=False,
-        updatemenus=[buttons],
-        sliders=[slider | {"ticklen": 0, "minorticklen": 0, "bgcolor": OTHER, "font": {"size": 10}}],
-    )
-    _fit_axes(figure, np.concatenate(points))
-    return figure
-
-
-def live_figure(points: np.ndarray, colour: "Colouring") -> go.Figure:
-    """Draw the newest frame as one set of points: a browser without a GPU draws that faster than one per cluster."""
-    figure = go.Figure(_cloud(points, colour))
-    figure.update_layout(height=480, margin={"l": 0, "r": 0, "t": 8, "b": 0}, dragmode="pan", uirevision="map")
-    _fit_axes(figure, points)
-    return figure
-
-
-def _cloud(points: np.ndarray, colour: "Colouring") -> go.Scattergl:
-    """Return points as one set, without a legend: hovering tells what a colour means."""
-    marker = {"size": 6, "color": colour.per_point(), "opacity": 0.8} | colour.scale()
-    return go.Scattergl(
-        x=points[:, 0],
-        y=points[:, 1],
-        mode="markers",
-        marker=marker,
-        showlegend=False,
-        hovertext=colour.names_per_point(),
-        hoverinfo="text",
-    )
-
-
-def _fit_axes(figure: go.Figure, points: np.ndarray) -> None:
+def fit_axes(figure: go.Figure, points: np.ndarray) -> None:
     """Hide the axes, which mean nothing on such a map, and leave a little room around the points."""
     for update, values in ((figure.update_xaxes, points[:, 0]), (figure.update_yaxes, points[:, 1])):
         low, high = float(values.min()), float(values.max())

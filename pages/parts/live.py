@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
 from core.runs.frames import ENDED, Frame, numbered_as_at_the_end
 from core.runs.store import Run
-from pages.parts.figures import Colouring, curves_figure, live_figure, replay_figure
+from core.steps.describe import topic_words, unique_topic_names
+from pages.parts.figures import Colouring
 from pages.parts.services import plain, worker
+from pages.parts.training_figures import curves_figure, live_figure, replay_figure
 
 _LAYOUTS = {"umap": "UMAP", "tsne": "t-SNE"}
 _QUALITY = {
@@ -100,10 +103,13 @@ def _draw_map(run: Run, live: bool) -> None:
         drawn = frames.drawn_at(*names[-1], last.layout) or 0.0
         figure = _newest_figure(run.id, last.layout, drawn, colour or _BY_CLUSTER, run, last)
         st.plotly_chart(figure, width="stretch", key="live-map", config={"displayModeBar": False})
-        meaning = "the cluster it is in now" if colour in (None, _BY_CLUSTER) else f"its {plain(colour)}"
+        meaning = f"its {plain(colour)}"
+        if colour in (None, _BY_CLUSTER):
+            meaning = "the cluster it is in now, named by the words that set it apart"
         st.caption(f"Each dot is a text, its colour {meaning}. Like texts draw together as it learns.")
     else:
-        colours = [_colouring(run, frame, colour or _BY_CLUSTER) for frame in shown]
+        topics = _cluster_names(run, last)
+        colours = [_colouring(run, frame, colour or _BY_CLUSTER, topics) for frame in shown]
         figure = replay_figure([frame.points for frame in shown], colours, [_title(frame) for frame in shown])
         st.plotly_chart(figure, width="stretch", key=f"replay-{layout}-{colour}", config={"displayModeBar": False})
     st.caption(_about(run, last, len(names), live))
@@ -121,7 +127,7 @@ def _draw_map(run: Run, live: bool) -> None:
 # Plotly takes its time, and the training needs the CPU: a picture is made once for all tabs.
 @st.cache_resource(max_entries=20, show_spinner=False)
 def _newest_figure(run: str, layout: str, drawn: float, by: str, _run: Run, _frame: Frame) -> go.Figure:
-    return live_figure(_frame.points, _colouring(_run, _frame, by))
+    return live_figure(_frame.points, _colouring(_run, _frame, by, _cluster_names(_run, _frame)))
 
 
 @st.cache_resource(max_entries=20, show_spinner=False)
@@ -146,23 +152,25 @@ def _title(frame: Frame) -> str:
     return f"{frame.stage.capitalize()}, step {frame.step:,}"
 
 
-def _colouring(run: Run, frame: Frame, by: str) -> Colouring:
+def _colouring(run: Run, frame: Frame, by: str, names: list[str]) -> Colouring:
     if by == _BY_CLUSTER:
-        return Colouring.by_cluster(frame.labels, _cluster_names(run))
-    return _by_column(run.id, by, run, frame.rows)
+        return Colouring.by_cluster(frame.labels, names)
+    return Colouring.by_column(_sampled(run.id, by, run, frame.rows))
 
 
-def _cluster_names(run: Run) -> list[str]:
-    """Name clusters by their topic words once they have some; earlier frames count them as the last one does."""
+def _cluster_names(run: Run, frame: Frame) -> list[str]:
+    """Name clusters by their topic words; until a run has found those of all texts, by the words of the sample."""
     if run.status() == "finished":
         return [topic.name for topic in run.topics()]
-    return [f"cluster {label}" for label in range(int(run.config.knobs["clusters"]))]
+    texts = _sampled(run.id, run.config.text, run, frame.rows).tolist()
+    words = topic_words(texts, frame.labels, int(run.config.knobs["clusters"]))
+    return unique_topic_names([[word for word, _ in pairs] for pairs in words])
 
 
 # The sample is the same in all frames, and a table may be large: it is read once for all tabs.
 @st.cache_resource(max_entries=20, show_spinner=False)
-def _by_column(run: str, column: str, _run: Run, _rows: np.ndarray) -> Colouring:
-    return Colouring.by_column(_run.clustered_rows()[column].iloc[_rows])
+def _sampled(run: str, column: str, _run: Run, _rows: np.ndarray) -> pd.Series:
+    return _run.clustered_rows()[column].iloc[_rows]
 
 
 @st.cache_resource(max_entries=200, show_spinner=False)
@@ -173,7 +181,7 @@ def _rows_used(run: str, _run: Run) -> int:
 def _draw_curves(run: Run) -> None:
     measured = run.story().measured
     known = repr(measured)
-    terms = sorted({name for values in measured.values() for name in values} - _NO_TERMS)
+    terms = sorted({name for values in measured.values() for name in values} - _NO_TERMS, key=_whole_first)
     if terms:
         logarithmic = st.toggle("Losses on a logarithmic scale", key="live-log")
         st.plotly_chart(
@@ -182,7 +190,7 @@ def _draw_curves(run: Run) -> None:
             key="live-losses",
             config={"displayModeBar": False},
         )
-        st.caption("How much it still gets wrong, as a whole and by part. It should fall, then level out.")
+        st.caption("How much it still gets wrong, in all and by part. In all it should fall, then level out.")
     st.plotly_chart(
         _curves(run.id, known, tuple(_QUALITY.items()), False, measured),
         width="stretch",
@@ -193,3 +201,7 @@ def _draw_curves(run: Run) -> None:
 
 
 _NO_TERMS = {*_QUALITY, "clusters", "before", "intra", "inter", "dunn"}
+
+
+def _whole_first(term: str) -> tuple[bool, str]:
+    return term != "loss", term

@@ -16,7 +16,8 @@ from core.runs.store import Run, Store
 from core.steps.projector import Projector
 from core.worker import drive
 from pages.parts import progress, services
-from pages.parts.figures import Colouring, live_figure
+from pages.parts.figures import Colouring
+from pages.parts.training_figures import curves_figure, live_figure, replay_figure
 from tests.conftest import make_config, obvious_table
 from tests.core.test_worker import slowly, wait_for
 from tests.pages.tabs import HOSTILE, bring, has_button, open_page, prepared, words_on
@@ -184,6 +185,39 @@ def test_points_can_be_coloured_by_dates_of_any_century_and_tell_what_they_are()
     assert live_figure(np.zeros((29, 2)), colour).data[0].hovertext[0] == "1500-03-01"
     hostile = Colouring.by_column(pd.Series([HOSTILE, "b"], dtype="str"))
     assert "<script>" not in "".join(hostile.names_per_point())
+
+
+def test_clusters_bear_their_names_where_their_points_lie() -> None:
+    random = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2, 3], [50, 40, 30, 3])
+    middles = np.array([[0, 0], [10, 0], [0, 10], [0.1, 0.0]])
+    points = middles[labels] + 0.3 * random.normal(size=(len(labels), 2))
+    colour = Colouring.by_cluster(labels, ["<b>delivery</b>", "refund", "app", "delivery again"])
+    names = {note.text: (note.x, note.y) for note in live_figure(points, colour).layout.annotations}
+    assert list(names) == ["&lt;b&gt;delivery&lt;/b&gt;", "refund", "app", "delivery again"], "the largest first"
+    assert np.hypot(names["refund"][0] - 10, names["refund"][1]) < 1
+    assert abs(names["delivery again"][1] - names["&lt;b&gt;delivery&lt;/b&gt;"][1]) > 0.3, "moved out of the way"
+    replay = replay_figure([points, points[::-1]], [colour, colour], ["Before", "The end"])
+    shown = [frame.layout.annotations for frame in replay.frames if frame.layout.annotations]
+    assert len(shown) == 2 and shown[-1] == replay.layout.annotations
+    assert not live_figure(points, Colouring.by_column(pd.Series(labels.astype(str)))).layout.annotations
+
+
+def test_each_curve_has_a_panel_of_its_own_that_tells_where_it_began() -> None:
+    measured = {
+        ("adapt", 0): {"silhouette": 0.05},
+        ("adapt", 10): {"silhouette": 0.06, "loss": 40.0},
+        ("form", 0): {"silhouette": 0.06},
+        ("form", 20): {"silhouette": 0.08, "loss": 40.1},
+    }
+    figure = curves_figure(measured, {"loss": "loss", "silhouette": "clearness", "acc": "accuracy"})
+    assert [tuple(curve.x) for curve in figure.data] == [(10, 30), (0, 10, 10, 30)], "stages follow each other"
+    told = [note.text for note in figure.layout.annotations]
+    assert told == ["loss: <b>40.1</b>, at first 40", "clearness: <b>0.08</b>, at first 0.05"]
+    low, high = figure.layout.yaxis.range
+    assert high - low > 1, "a change by a four-hundredth is drawn nearly flat"
+    assert curves_figure(measured, {"loss": "loss"}, logarithmic=True).layout.yaxis.type == "log"
+    assert not curves_figure({}, {"loss": "loss"}).data
 
 
 def test_a_preset_turns_the_knobs(corpus: Corpus) -> None:
