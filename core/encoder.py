@@ -239,7 +239,8 @@ class Encoder:
     def _count_cut(self, texts: list[str]) -> int:
         if not texts:
             return 0
-        return sum(len(ids) > self.token_limit for ids in self.tokenizer(texts, truncation=False)["input_ids"])
+        further = self.tokenizer(texts, truncation=True, max_length=self.token_limit + 1)["input_ids"]
+        return sum(len(ids) > self.token_limit for ids in further)
 
     def vectors(self, tokens: Tokens, pooling: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (rows, vectors) batch by batch: the longest first, so that memory shows its peak at once, then mixed.

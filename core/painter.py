@@ -70,10 +70,12 @@ class Painter:
 
 def paint(run: Run, projector: Projector, stage: str, step: int, layout: str) -> Work[None]:
     """Draw one frame, from where the nearest earlier frame of this layout left the points, and keep it."""
-    snapshot, frames = run.snapshot(stage, step), run.frames()
+    frames = run.frames()
+    taken, snapshot = frames.taken_at(stage, step), run.snapshot(stage, step)
     before = frames.before(stage, step, layout)
     start = before.points if before is not None and len(before.points) == len(snapshot.rows) else None
     points = yield from projector.project(snapshot.vectors, start=start, layout=layout, dims=2, seed=run.config.seed)
     if start is not None:
         points = aligned(points, start)
-    frames.save(Frame(stage, step, layout, snapshot.rows, points, snapshot.labels))
+    if frames.taken_at(stage, step) == taken:  # taken again meanwhile, it would pass for a picture of the new one
+        frames.save(Frame(stage, step, layout, snapshot.rows, points, snapshot.labels))

@@ -102,7 +102,7 @@ def _draw_keeping(run: Run) -> None:
     if len(looks) < 2:
         return
     with st.expander("Keep another moment of the training as the result", icon=":material/bookmark:"):
-        st.caption("The clearest clusters were kept. If the replay shows you a better moment, keep that one instead.")
+        st.caption("If the replay shows you a moment that you like better, make it the result.")
         with st.container(horizontal=True, vertical_alignment="bottom"):
             name = st.selectbox(
                 "Moment", looks, index=len(looks) - 1, format_func=lambda at: f"{at[0]}, step {at[1]:,}", width=240

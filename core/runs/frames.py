@@ -68,7 +68,7 @@ class Frames:
     def moved(self, stage: str, step: int, layout: str) -> float:
         """Say how far texts that stayed in their cluster moved since the frame before, as a share of the map."""
         names = self.names(layout)
-        place = names.index((stage, step))
+        place = names.index((stage, step)) if (stage, step) in names else 0  # its snapshot may just be taken again
         if not place:
             return 0.0
         before, now = numbered_as_at_the_end([self.open(*names[place - 1], layout), self.open(stage, step, layout)])
@@ -86,8 +86,12 @@ class Frames:
         """Say when a frame was drawn, or None if it was not since its snapshot was taken (again)."""
         with suppress(FileNotFoundError):
             drawn = self._path(stage, step, layout).stat().st_mtime
-            return drawn if drawn >= snapshot_file(self.folder, stage, step).stat().st_mtime else None
+            return drawn if drawn >= self.taken_at(stage, step) else None
         return None
+
+    def taken_at(self, stage: str, step: int) -> float:
+        """Say when a snapshot was taken."""
+        return snapshot_file(self.folder, stage, step).stat().st_mtime
 
     def save(self, frame: Frame) -> None:
         """Keep a frame."""

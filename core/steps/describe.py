@@ -51,31 +51,54 @@ def describe(texts: Sequence[str], clustering: Clustering) -> list[Topic]:
 
 
 def topic_words(texts: Sequence[str], labels: np.ndarray, clusters: int) -> list[list[tuple[str, float]]]:
-    """Rank each cluster's words by c-TF-IDF: share in the cluster x log(1 + mean words per cluster / words in all).
+    """Rank each cluster's words by c-TF-IDF."""
+    return Wording.of(texts).ranked(labels, clusters)
 
-    It asks which words set a cluster apart from the others, where plain counts would name the same words everywhere.
+
+@dataclass(frozen=True)
+class Wording:
+    """The words of a corpus, counted once; any division of it into clusters can then be put into words at once."""
+
+    counts: sparse.csr_matrix
+    words: np.ndarray
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Wording":
+        """Count the words of every text but for stop words."""
+        try:
+            counter = CountVectorizer(
+                token_pattern=WORD, stop_words=sorted(stop_words(texts)), max_features=_VOCABULARY
+            )
+            counts = counter.fit_transform(texts)
+        except ValueError:  # nothing but stop words
+            return cls(sparse.csr_matrix((len(texts), 0)), np.empty(0, str))
+        return cls(counts, counter.get_feature_names_out())
+
+    def ranked(self, labels: np.ndarray, clusters: int) -> list[list[tuple[str, float]]]:
+        """Return the words that set each cluster apart, the strongest first; plain counts would name the same often."""
+        inside = np.flatnonzero(labels >= 0)
+        shape = clusters, len(labels)
+        scores = class_tfidf(
+            sparse.csr_matrix((np.ones(len(inside)), (labels[inside], inside)), shape=shape) @ self.counts
+        )
+        scores.sort_indices()  # of equal scores the first in the alphabet
+        found = []
+        for begin, end in zip(scores.indptr[:-1], scores.indptr[1:], strict=True):
+            weights = scores.data[begin:end]
+            best = begin + np.argsort(-weights, kind="stable")[:TOPIC_WORDS]
+            found.append([(str(self.words[scores.indices[at]]), float(scores.data[at])) for at in best])
+        return found
+
+
+def class_tfidf(counts: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Weigh a (clusters, words) table of counts as BERTopic does, without the room that its zeros would take.
+
+    The share of a word in its cluster, times log(1 + mean words per cluster / times it occurs in all).
     """
-    try:
-        counter = CountVectorizer(token_pattern=WORD, stop_words=sorted(stop_words(texts)), max_features=_VOCABULARY)
-        counts = counter.fit_transform(texts)
-    except ValueError:  # nothing but stop words
-        return [[] for _ in range(clusters)]
-    inside = np.flatnonzero(labels >= 0)
-    member = sparse.csr_matrix((np.ones(len(inside)), (labels[inside], inside)), shape=(clusters, len(texts)))
-    scores = class_tfidf(np.asarray((member @ counts).todense(), np.float64))
-    vocabulary = counter.get_feature_names_out()
-    ranked = np.argsort(-scores, axis=1, kind="stable")[:, :TOPIC_WORDS]
-    return [
-        [(str(vocabulary[word]), float(scores[label, word])) for word in row if scores[label, word] > 0]
-        for label, row in enumerate(ranked)
-    ]
-
-
-def class_tfidf(counts: np.ndarray) -> np.ndarray:
-    """Weigh a (clusters, words) table of counts as in BERTopic: tf normalised per cluster, idf over clusters."""
-    per_cluster = counts.sum(1, keepdims=True)
-    share = counts / np.maximum(per_cluster, 1)
-    return share * np.log1p(per_cluster.mean() / np.maximum(counts.sum(0, keepdims=True), 1))
+    counts = sparse.csr_matrix(counts, dtype=np.float64)
+    per_cluster = np.asarray(counts.sum(1)).ravel()
+    rarity = np.log1p(per_cluster.mean() / np.maximum(np.asarray(counts.sum(0)).ravel(), 1))
+    return sparse.csr_matrix(sparse.diags(1 / np.maximum(per_cluster, 1)) @ counts @ sparse.diags(rarity))
 
 
 def stop_words(texts: Sequence[str]) -> set[str]:

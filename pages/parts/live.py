@@ -1,18 +1,16 @@
 """What a training looks like: the live map, its replay, and the curves of losses and quality."""
 
-from collections.abc import Mapping
-
 import numpy as np
-import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
 from core.runs.frames import ENDED, Frame, numbered_as_at_the_end
 from core.runs.store import Run
-from core.steps.describe import topic_words, unique_topic_names
+from core.steps.describe import Wording, unique_topic_names
+from pages.parts.curves import Figures, curves_figure
 from pages.parts.figures import Colouring
+from pages.parts.replay import live_figure, replay_figure
 from pages.parts.services import plain, worker
-from pages.parts.training_figures import curves_figure, live_figure, replay_figure
 
 _LAYOUTS = {"umap": "UMAP", "tsne": "t-SNE"}
 _QUALITY = {
@@ -22,8 +20,8 @@ _QUALITY = {
     "entropy": "evenness of sizes",
     "changed": "texts that changed cluster",
 }
-_BY_CLUSTER = "current cluster"
-Figures = Mapping[tuple[str, int], Mapping[str, float]]
+_BY_CLUSTER = "(current cluster)"
+_READ = 1_000  # letters of a text that are enough to name its cluster while it is being found
 
 
 def shown_layout() -> str:
@@ -103,15 +101,14 @@ def _draw_map(run: Run, live: bool) -> None:
         drawn = frames.drawn_at(*names[-1], last.layout) or 0.0
         figure = _newest_figure(run.id, last.layout, drawn, colour or _BY_CLUSTER, run, last)
         st.plotly_chart(figure, width="stretch", key="live-map", config={"displayModeBar": False})
-        meaning = f"its {plain(colour)}"
-        if colour in (None, _BY_CLUSTER):
-            meaning = "the cluster it is in now, named by the words that set it apart"
-        st.caption(f"Each dot is a text, its colour {meaning}. Like texts draw together as it learns.")
     else:
-        topics = _cluster_names(run, last)
-        colours = [_colouring(run, frame, colour or _BY_CLUSTER, topics) for frame in shown]
-        figure = replay_figure([frame.points for frame in shown], colours, [_title(frame) for frame in shown])
+        drawn_at = tuple(frames.drawn_at(*name, last.layout) for name in names)
+        figure = _replay(run.id, last.layout, drawn_at, colour or _BY_CLUSTER, run.status(), run, shown)
         st.plotly_chart(figure, width="stretch", key=f"replay-{layout}-{colour}", config={"displayModeBar": False})
+    meaning = "the cluster it is in at that moment, named by the words that set it apart"
+    if colour and colour != _BY_CLUSTER:
+        meaning = f"its {plain(colour)}"
+    st.caption(f"Each dot is a text, its colour {meaning}. Like texts draw together as it learns.")
     st.caption(_about(run, last, len(names), live))
     if not live and len(shown) > 1:
         st.download_button(
@@ -127,7 +124,15 @@ def _draw_map(run: Run, live: bool) -> None:
 # Plotly takes its time, and the training needs the CPU: a picture is made once for all tabs.
 @st.cache_resource(max_entries=20, show_spinner=False)
 def _newest_figure(run: str, layout: str, drawn: float, by: str, _run: Run, _frame: Frame) -> go.Figure:
-    return live_figure(_frame.points, _colouring(_run, _frame, by, _cluster_names(_run, _frame)))
+    return live_figure(_frame.points, _colouring(_run, _frame, by))
+
+
+@st.cache_resource(max_entries=5, show_spinner=False)
+def _replay(
+    run: str, layout: str, drawn: tuple[float | None, ...], by: str, status: str, _run: Run, _frames: list[Frame]
+) -> go.Figure:
+    colours = [_colouring(_run, frame, by) for frame in _frames]
+    return replay_figure([frame.points for frame in _frames], colours, [_title(frame) for frame in _frames])
 
 
 @st.cache_resource(max_entries=20, show_spinner=False)
@@ -152,25 +157,33 @@ def _title(frame: Frame) -> str:
     return f"{frame.stage.capitalize()}, step {frame.step:,}"
 
 
-def _colouring(run: Run, frame: Frame, by: str, names: list[str]) -> Colouring:
+def _colouring(run: Run, frame: Frame, by: str) -> Colouring:
     if by == _BY_CLUSTER:
-        return Colouring.by_cluster(frame.labels, names)
-    return Colouring.by_column(_sampled(run.id, by, run, frame.rows))
+        return Colouring.by_cluster(frame.labels, _cluster_names(run, frame))
+    return _by_column(run.id, by, run, frame.rows)
 
 
 def _cluster_names(run: Run, frame: Frame) -> list[str]:
-    """Name clusters by their topic words; until a run has found those of all texts, by the words of the sample."""
-    if run.status() == "finished":
+    """Name clusters by their topic words; before the end, when they are others, by those of the sample at that moment.
+
+    Only the last frame counts clusters as the result does.
+    """
+    if frame.stage == ENDED and run.status() == "finished":
         return [topic.name for topic in run.topics()]
-    texts = _sampled(run.id, run.config.text, run, frame.rows).tolist()
-    words = topic_words(texts, frame.labels, int(run.config.knobs["clusters"]))
+    words = _wording(run.id, run, frame.rows).ranked(frame.labels, int(run.config.knobs["clusters"]))
     return unique_topic_names([[word for word, _ in pairs] for pairs in words])
 
 
 # The sample is the same in all frames, and a table may be large: it is read once for all tabs.
 @st.cache_resource(max_entries=20, show_spinner=False)
-def _sampled(run: str, column: str, _run: Run, _rows: np.ndarray) -> pd.Series:
-    return _run.clustered_rows()[column].iloc[_rows]
+def _by_column(run: str, column: str, _run: Run, _rows: np.ndarray) -> Colouring:
+    return Colouring.by_column(_run.clustered_rows()[column].iloc[_rows])
+
+
+@st.cache_resource(max_entries=5, show_spinner=False)
+def _wording(run: str, _run: Run, _rows: np.ndarray) -> Wording:
+    texts = _run.clustered_rows()[_run.config.text].iloc[_rows]
+    return Wording.of([text[:_READ] for text in texts])
 
 
 @st.cache_resource(max_entries=200, show_spinner=False)
@@ -179,7 +192,10 @@ def _rows_used(run: str, _run: Run) -> int:
 
 
 def _draw_curves(run: Run) -> None:
-    measured = run.story().measured
+    measured = {  # at a stage's first look nothing can have changed yet
+        (stage, step): {name: value for name, value in values.items() if step or name != "changed"}
+        for (stage, step), values in run.story().measured.items()
+    }
     known = repr(measured)
     terms = sorted({name for values in measured.values() for name in values} - _NO_TERMS, key=_whole_first)
     if terms:
@@ -190,7 +206,9 @@ def _draw_curves(run: Run) -> None:
             key="live-losses",
             config={"displayModeBar": False},
         )
-        st.caption("How much it still gets wrong, in all and by part. In all it should fall, then level out.")
+        stages = len({stage for stage, _ in measured})
+        told = "Each stage counts in its own way." if stages > 1 else "A part may rise while the whole falls."
+        st.caption(f"How much it still gets wrong, in all and by part. In all it should fall and level out. {told}")
     st.plotly_chart(
         _curves(run.id, known, tuple(_QUALITY.items()), False, measured),
         width="stretch",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 
@@ -13,7 +14,15 @@ from core.bench import Bench
 from core.clustering import Clustering, normalised
 from core.events import Checkpoint, Note
 from core.methods.embed import Embed
-from core.steps.describe import class_tfidf, describe, stop_words, topic_words, typical_rows, unique_topic_names
+from core.steps.describe import (
+    Wording,
+    class_tfidf,
+    describe,
+    stop_words,
+    topic_words,
+    typical_rows,
+    unique_topic_names,
+)
 from core.steps.evaluate import accuracy, dunn, external_metrics, purity, retrieval, silhouette
 from core.steps.neighbours import joined_views, near_rows, smoothed
 from core.steps.partition import PARTITIONS, kmeans, partition
@@ -159,7 +168,7 @@ def test_class_tfidf_by_hand() -> None:
     counts = np.array([[3.0, 1.0], [0.0, 4.0]])
     # Four words a cluster on average; word totals 3 and 5.
     expected = [[0.75 * np.log(1 + 4 / 3), 0.25 * np.log(1 + 4 / 5)], [0, 1.0 * np.log(1 + 4 / 5)]]
-    np.testing.assert_allclose(class_tfidf(counts), expected)
+    np.testing.assert_allclose(class_tfidf(sparse.csr_matrix(counts)).toarray(), expected)
 
 
 def test_topic_words_set_clusters_apart() -> None:
@@ -168,6 +177,14 @@ def test_topic_words_set_clusters_apart() -> None:
     assert words[0][0][0] == "refund" and {word for word, _ in words[1][:2]} == {"app", "crashes"}
     assert all(weight > 0 for row in words for _, weight in row)
     assert topic_words(["the", "and"], np.array([0, 1]), 2) == [[], []]
+
+
+def test_words_counted_once_describe_any_division() -> None:
+    texts = ["red apple", "green apple", "fast car", "slow car"]
+    wording = Wording.of(texts)
+    for labels in ([0, 0, 1, 1], [1, 0, -1, 1], [2, 2, 2, 2]):
+        assert wording.ranked(np.array(labels), 3) == topic_words(texts, np.array(labels), 3)
+    assert [word for word, _ in wording.ranked(np.array([0, 0, 1, 1]), 3)[0]] == ["apple", "green", "red"]
 
 
 def test_stop_words_follow_the_language() -> None:

@@ -15,9 +15,10 @@ from core.painter import Painter, paint
 from core.runs.store import Run, Store
 from core.steps.projector import Projector
 from core.worker import drive
-from pages.parts import progress, services
+from pages.parts import live, progress, services
+from pages.parts.curves import curves_figure
 from pages.parts.figures import Colouring
-from pages.parts.training_figures import curves_figure, live_figure, replay_figure
+from pages.parts.replay import live_figure, replay_figure
 from tests.conftest import make_config, obvious_table
 from tests.core.test_worker import slowly, wait_for
 from tests.pages.tabs import HOSTILE, bring, has_button, open_page, prepared, words_on
@@ -197,27 +198,66 @@ def test_clusters_bear_their_names_where_their_points_lie() -> None:
     assert list(names) == ["&lt;b&gt;delivery&lt;/b&gt;", "refund", "app", "delivery again"], "the largest first"
     assert np.hypot(names["refund"][0] - 10, names["refund"][1]) < 1
     assert abs(names["delivery again"][1] - names["&lt;b&gt;delivery&lt;/b&gt;"][1]) > 0.3, "moved out of the way"
-    replay = replay_figure([points, points[::-1]], [colour, colour], ["Before", "The end"])
-    shown = [frame.layout.annotations for frame in replay.frames if frame.layout.annotations]
-    assert len(shown) == 2 and shown[-1] == replay.layout.annotations
     assert not live_figure(points, Colouring.by_column(pd.Series(labels.astype(str)))).layout.annotations
+
+
+def test_no_name_of_one_moment_stays_on_the_map_of_another() -> None:
+    """Plotly lays a frame's names over those there are, one by one: what a frame lacks would stay."""
+    apart, heaped = np.array([[0.0, 0], [9, 9], [0, 9], [9, 0]]), np.zeros((4, 2))
+    colour = Colouring.by_cluster(np.arange(4), ["one", "two", "three", "four"])
+    replay = replay_figure([heaped, apart], [colour, colour], ["Before", "The end"])
+    before, end = (frame.layout.annotations for frame in replay.frames if frame.name in ("0", "1"))
+    assert len(before) == len(end) == 4 and end == replay.layout.annotations
+    assert sum(note.visible for note in end) == 4 > sum(note.visible for note in before)
+
+
+def test_names_cut_short_are_told_apart() -> None:
+    points = np.array([[0.0, 0], [9, 9], [0, 9]])
+    colour = Colouring.by_cluster(np.arange(3), ["customer, service, agent", "customer, service, phone", "app, login"])
+    names = {note.text for note in live_figure(points, colour).layout.annotations}
+    assert names == {"customer, agent", "customer, phone", "app, login"}
 
 
 def test_each_curve_has_a_panel_of_its_own_that_tells_where_it_began() -> None:
     measured = {
         ("adapt", 0): {"silhouette": 0.05},
-        ("adapt", 10): {"silhouette": 0.06, "loss": 40.0},
+        ("adapt", 10): {"silhouette": 0.06, "loss": 9.0},
         ("form", 0): {"silhouette": 0.06},
-        ("form", 20): {"silhouette": 0.08, "loss": 40.1},
+        ("form", 20): {"silhouette": 0.07, "loss": 40.0},
+        ("form", 40): {"silhouette": 0.08, "loss": 40.1},
     }
     figure = curves_figure(measured, {"loss": "loss", "silhouette": "clearness", "acc": "accuracy"})
-    assert [tuple(curve.x) for curve in figure.data] == [(10, 30), (0, 10, 10, 30)], "stages follow each other"
+    assert [tuple(curve.x) for curve in figure.data] == [(10,), (30, 50), (0, 10), (10, 30, 50)], "stages follow"
+    assert figure.data[1].customdata[1] == "form, step 40"
     told = [note.text for note in figure.layout.annotations]
-    assert told == ["loss: <b>40.1</b>, at first 40", "clearness: <b>0.08</b>, at first 0.05"]
-    low, high = figure.layout.yaxis.range
-    assert high - low > 1, "a change by a four-hundredth is drawn nearly flat"
-    assert curves_figure(measured, {"loss": "loss"}, logarithmic=True).layout.yaxis.type == "log"
+    assert told[:2] == ["loss: <b>40.1</b>, at first 40", "clearness: <b>0.08</b>, at first 0.06"]
+    assert told[2:] == ["adapt", "form"]
+
+
+def test_a_curve_that_hardly_moves_looks_flat_on_either_scale() -> None:
+    measured = {("train", step): {"loss": 40 + step / 1_000, "odd": step - 1.0} for step in (1, 2)}
+    for logarithmic in (False, True):
+        axis = curves_figure(measured, {"loss": "loss"}, logarithmic).layout.yaxis
+        low, high = 10 ** np.array(axis.range) if logarithmic else axis.range
+        assert axis.type == ("log" if logarithmic else None) and low < 39.5 and high > 40.5
+    assert curves_figure(measured, {"odd": "odd"}, logarithmic=True).layout.yaxis.type is None, "0 has no logarithm"
     assert not curves_figure({}, {"loss": "loss"}).data
+
+
+def test_every_moment_bears_the_names_of_its_own_texts(corpus: Corpus, store: Store, projector: Projector) -> None:
+    """The result counts clusters anew, by size: its names would be wrong on pictures of the training."""
+    run = deep_run(store, corpus, projector)
+    painter = Painter(run, projector)
+    painter.finish()
+    painter.wait()
+    for stage, step in run.snapshots():
+        frame = run.frames().open(stage, step, "umap")
+        names = live._cluster_names(run, frame)
+        texts = run.clustered_rows()[run.config.text].iloc[frame.rows].str.lower()
+        for label in np.unique(frame.labels):
+            first = names[label].split(", ")[0]
+            share = [texts[frame.labels == other].str.contains(first).mean() for other in np.unique(frame.labels)]
+            assert np.argmax(share) == list(np.unique(frame.labels)).index(label)
 
 
 def test_a_preset_turns_the_knobs(corpus: Corpus) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from core.nn.networks import ScclHeads
-from core.nn.training import Diverged, Learner, batch_rows
+from core.nn.training import Diverged, Learner, Source, batch_rows
 from core.nn.trunk import Trunk
 from tests.core.nn.tiny import tiny_model, tiny_tokens
 
@@ -187,10 +187,10 @@ def test_encoding_with_what_was_learnt_survives_short_memory() -> None:
     roomy = target.sampled(rows)
     forward = target._forward
 
-    def scarce(some: np.ndarray) -> Tensor:
+    def scarce(some: np.ndarray, source: Source | None = None) -> Tensor:
         if len(some) > 3:
             raise MemoryError
-        return forward(some)
+        return forward(some, source)
 
     target._forward = scarce  # type: ignore[method-assign]
     np.testing.assert_allclose(target.sampled(rows), roomy, atol=1e-5)

@@ -1,78 +1,20 @@
-"""Figures of a training: the map as it is now, its replay, and curves; arrays in, a Plotly figure out."""
+"""The map as it forms: its newest frame, and the replay of all; arrays in, a Plotly figure out."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
-from pages.parts.figures import COLOURS, OTHER, Colouring, fit_axes, shorten
+from pages.parts.figures import OTHER, Colouring, fit_axes, shorten
 
 _GLIDE = (0.1, 0.35, 0.65, 0.9)  # of the way between two frames: slowly away, slowly there
-_PANEL = 86  # pixels of height for each curve
-_FLAT = 0.02  # a change by less than this share is drawn as a nearly flat line
 _MOST_NAMES = 24
 _LETTER, _LINE = 0.011, 0.05  # how wide a letter and how high a line is, as a share of a map
 _BRIEF = 18  # letters of a name on a map
-_DARKER = 0.7
-
-
-def curves_figure(
-    measured: Mapping[tuple[str, int], Mapping[str, float]], names: Mapping[str, str], logarithmic: bool = False
-) -> go.Figure:
-    """Draw each figure over the steps of all stages in a panel of its own, with where it began and where it is.
-
-    On one scale a small figure that doubles would lie flat beside a large one. A dotted line is where a stage begins.
-    """
-    places, begins = _placed(measured)
-    known = {
-        name: [(x, values[name]) for x, values in zip(places, measured.values(), strict=True) if name in values]
-        for name in names
-    }
-    drawn = [name for name in names if known[name]]
-    figure = make_subplots(max(len(drawn), 1), 1, shared_xaxes=True, vertical_spacing=0.36 / max(len(drawn), 1))
-    for number, name in enumerate(drawn):
-        x, y = zip(*known[name], strict=True)
-        figure.add_scatter(
-            x=x, y=y, row=number + 1, col=1, mode="lines+markers", line_color=COLOURS[number], marker_size=4,
-            hovertemplate="%{y:.3g} at step %{x}<extra></extra>",
-        )  # fmt: skip
-        figure.add_annotation(
-            text=_told(names[name], y), xref="x domain", yref="y domain", x=0, y=1, xanchor="left", yanchor="bottom",
-            showarrow=False, font_size=12, row=number + 1, col=1,
-        )  # fmt: skip
-        figure.update_yaxes(**({"type": "log"} if logarithmic else {"range": _range(y)}), row=number + 1, col=1)
-    for x in list(begins.values())[1:]:
-        figure.add_vline(x=x, line_dash="dot", line_color=OTHER)
-    figure.update_layout(
-        height=_PANEL * max(len(drawn), 1) + 24, margin={"l": 0, "r": 0, "t": 18, "b": 0}, showlegend=False
-    )
-    figure.update_yaxes(nticks=3, fixedrange=True)
-    figure.update_xaxes(rangemode="tozero", fixedrange=True)
-    return figure
-
-
-def _placed(measured: Mapping[tuple[str, int], Mapping[str, float]]) -> tuple[list[int], dict[str, int]]:
-    """Lay the steps of all stages one after another; return each look's place and where each stage begins."""
-    places: list[int] = []
-    begins: dict[str, int] = {}
-    for stage, step in measured:
-        begins.setdefault(stage, places[-1] if places else 0)
-        places.append(begins[stage] + step)
-    return places, begins
-
-
-def _told(title: str, values: Sequence[float]) -> str:
-    first, last = f"{values[0]:.3g}", f"{values[-1]:.3g}"
-    return f"{html.escape(title, quote=False)}: <b>{last}</b>" + (f", at first {first}" if first != last else "")
-
-
-def _range(values: Sequence[float]) -> list[float]:
-    low, high = min(values), max(values)
-    margin = max(0.6 * (high - low), _FLAT * max(abs(low), abs(high)), 1e-3)
-    return [(low + high) / 2 - margin, (low + high) / 2 + margin]
+_DARKER = 0.6
 
 
 def replay_figure(points: Sequence[np.ndarray], colours: Sequence[Colouring], titles: Sequence[str]) -> go.Figure:
@@ -85,9 +27,7 @@ def replay_figure(points: Sequence[np.ndarray], colours: Sequence[Colouring], ti
         return _cloud(points[at], colours[at])
 
     everywhere = np.concatenate(points)
-
-    def names(at: int) -> go.Layout:
-        return go.Layout(annotations=_names(points[at], colours[at], everywhere))
+    names = _as_many([_names(at, colour, everywhere) for at, colour in zip(points, colours, strict=True)])
 
     def between(at: int, share: float) -> go.Frame:
         x, y = ((1 - share) * points[at] + share * points[at + 1]).astype(np.float32).T
@@ -96,7 +36,7 @@ def replay_figure(points: Sequence[np.ndarray], colours: Sequence[Colouring], ti
     last = len(points) - 1
     frames = []
     for at in range(len(points)):
-        frames.append(go.Frame(data=[drawn(at)], layout=names(at), name=str(at)))
+        frames.append(go.Frame(data=[drawn(at)], layout=go.Layout(annotations=names[at]), name=str(at)))
         frames += [between(at, share) for share in _GLIDE if at < last]
     figure = go.Figure(data=[drawn(last)], frames=frames)
     pace = {"frame": {"duration": 130, "redraw": True}, "transition": {"duration": 0}, "mode": "immediate"}
@@ -112,7 +52,7 @@ def replay_figure(points: Sequence[np.ndarray], colours: Sequence[Colouring], ti
         height=556,
         margin={"l": 0, "r": 24, "t": 8, "b": 88},
         showlegend=False,
-        annotations=_names(points[last], colours[last], everywhere),
+        annotations=names[last],
         updatemenus=[buttons],
         sliders=[slider | {"ticklen": 0, "minorticklen": 0, "bgcolor": OTHER, "font": {"size": 10}}],
     )
@@ -153,6 +93,7 @@ def _names(points: np.ndarray, colour: Colouring, view: np.ndarray) -> list[dict
         return []
     spans = np.maximum(np.ptp(view, axis=0), 1e-9)
     sizes = np.bincount(colour.codes[colour.codes >= 0], minlength=len(colour.names))
+    names = _briefly(colour.names)
     taken: list[tuple[float, float, float]] = []
     written: list[dict[str, Any]] = []
     for code in np.argsort(-sizes, kind="stable")[:_MOST_NAMES]:
@@ -160,7 +101,7 @@ def _names(points: np.ndarray, colour: Colouring, view: np.ndarray) -> list[dict
             break
         own = points[colour.codes == code]
         middle = own[((own - np.median(own, axis=0)) ** 2).sum(1).argmin()]  # a point of it, not a gap between two
-        name = _brief(colour.names[code])
+        name = names[code]
         wide, (x, y) = _LETTER * len(name), middle / spans
         for up in (0.0, _LINE, -_LINE):
             if all(abs(y + up - at) >= _LINE or abs(x - beside) >= (wide + width) / 2 for beside, at, width in taken):
@@ -171,14 +112,27 @@ def _names(points: np.ndarray, colour: Colouring, view: np.ndarray) -> list[dict
     return written
 
 
-def _brief(name: str) -> str:
-    """Return the first words of a name, as many as leave the map to be seen."""
+def _as_many(names: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+    """Give every frame as many names, some of them unseen: Plotly keeps those of the last that a next one lacks."""
+    most = max(map(len, names))
+    return [[*some, *({"visible": False, "text": ""} for _ in range(most - len(some)))] for some in names]
+
+
+def _briefly(names: Sequence[str]) -> list[str]:
+    """Return the first words of each name, as many as leave the map to be seen; first and last where that is equal."""
+    short = [_first_words(name) for name in names]
+    often = Counter(short)
+    ends = [f"{(words := name.split(', '))[0]}, {words[-1]}" for name in names]
+    return [shorten(end if often[brief] > 1 else brief, _BRIEF) for brief, end in zip(short, ends, strict=True)]
+
+
+def _first_words(name: str) -> str:
     kept, *more = name.split(", ")
     for word in more:
         if len(kept) + 2 + len(word) > _BRIEF:
             break
         kept += f", {word}"
-    return shorten(kept, _BRIEF)
+    return kept
 
 
 def _written(name: str, place: tuple[float, float], shade: str) -> dict[str, Any]:
@@ -189,7 +143,8 @@ def _written(name: str, place: tuple[float, float], shade: str) -> dict[str, Any
         "y": place[1],
         "text": html.escape(name, quote=False),
         "showarrow": False,
+        "visible": True,
         "font": {"size": 10, "color": "white"},
-        "bgcolor": f"rgba({red},{green},{blue},0.8)",
+        "bgcolor": f"rgba({red},{green},{blue},0.9)",
         "borderpad": 1,
     }
