@@ -23,16 +23,19 @@ def watch(run: Run) -> None:
     """Show stages, progress, time left and the live map. When there is more to see, the whole page is drawn anew.
 
     Only one line changes with time: a browser that drew maps, curves and badges as often would take from the training
-    what it needs itself.
+    what it needs itself. To look costs a browser a quarter of what it costs to draw even that line.
     """
-    known, looks = _what_is_known(run), count()
+    known, looks, tabs = _what_is_known(run), count(), _tabs_watching()
 
-    @st.fragment(run_every=_seconds_between_looks(_tabs_watching()))
-    def follow() -> None:
+    @st.fragment(run_every=_seconds_between_looks(tabs))
+    def look() -> None:
         _tabs_watching()
         # Not in the first look, which is the page's own: a rerun there would swallow a click on a button below.
         if next(looks) and (known[0] not in LIVE or _what_is_known(run) != known):
             st.rerun()
+
+    @st.fragment(run_every=_seconds_between_lines(tabs))
+    def line() -> None:
         _draw_progress(run)
 
     @st.fragment
@@ -40,7 +43,8 @@ def watch(run: Run) -> None:
         draw_training(run)
 
     draw_road(run)
-    follow()
+    look()
+    line()
     draw_warnings(run)
     _draw_steering(run)
     draw_queue()
@@ -68,6 +72,11 @@ def _tabs_watching() -> int:
 def _seconds_between_looks(tabs: int) -> float:
     """Let each of many tabs look less often, so that together they take little more than a few."""
     return min(max(SOONEST, float(tabs)), LATEST)
+
+
+def _seconds_between_lines(tabs: int) -> float:
+    """Let each of many tabs draw its line of progress less often."""
+    return SOONEST * tabs
 
 
 def _what_is_known(run: Run) -> tuple[object, ...]:

@@ -73,6 +73,7 @@ def cost_of_tabs(store: Store, corpus: Corpus) -> None:
             spent[tabs].append(in_server(store, corpus, tabs))
     alone, beside = np.mean(spent[0]), np.mean(spent[5])
     print(f"a step in a server: nobody watches {alone:.2f} s, five tabs {beside:.2f} s: {beside / alone - 1:+.1%}")
+    print("by round: " + ", ".join(f"{a:.2f} and {b:.2f}" for a, b in zip(spent[0], spent[5], strict=True)))
 
 
 def configured(corpus: Corpus, knobs: dict[str, Any]) -> RunConfig:

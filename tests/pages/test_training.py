@@ -120,6 +120,7 @@ def test_many_tabs_look_less_often_each_and_closed_ones_are_forgotten(
     words_on(open_page("train", run.id))
     assert len(progress._last_looks()) == 1
     assert [progress._seconds_between_looks(tabs) for tabs in (1, 2, 3, 5, 50)] == [2, 2, 3, 3, 3]
+    assert [progress._seconds_between_lines(tabs) for tabs in (1, 5)] == [2, 10]
     assert lock is not None
     lock.release()
 
