@@ -157,14 +157,14 @@ def test_a_loss_that_is_no_number_ends_training_at_the_last_good_checkpoint(
 def test_short_memory_in_a_step_is_told_once_and_the_run_goes_on(
     corpus: Corpus, shared_store: Store, projector: Projector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from core.nn.training import Learner
+    from core.nn.training import Learner, Source
 
     original = Learner._forward
 
-    def scarce(self: Learner, rows: np.ndarray) -> object:
+    def scarce(self: Learner, rows: np.ndarray, source: Source | None = None) -> object:
         if self.trunk.training and self.source.lengths[rows].sum() > 300:
             raise MemoryError
-        return original(self, rows)
+        return original(self, rows, source)
 
     monkeypatch.setattr(Learner, "_forward", scarce)
     _, told = finish(shared_store, corpus, projector, batch=36, augmenter="worddrop")
