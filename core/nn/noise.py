@@ -7,37 +7,44 @@ import numpy as np
 
 from core.tokens import Tokens
 
-_BEGINNINGS = ("Ġ", "▁")  # of byte-level BPE and SentencePiece; WordPiece marks what continues instead
+_BEGINNINGS = ("Ġ", "▁")  # of byte-level BPE and SentencePiece
+_CONTINUED, _CONTINUES = "##", "@@"  # before what continues a word (WordPiece), after what will be (other BPE)
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What noise must know of a tokenizer: which tokens begin a word, which are special, which one masks."""
+    """What noise must know of a tokenizer: which tokens begin a word or go on in the next, are special, or mask."""
 
     begins: np.ndarray
+    goes_on: np.ndarray
     special: np.ndarray
     mask: int | None
 
     @classmethod
     def of(cls, tokenizer: Any) -> "Vocabulary":
         """Read it once; text is never tokenised again to be made noisy."""
-        named = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-        marked = not any(name and name.startswith("##") for name in named)
-        begins = [
-            bool(name) and (name.startswith(_BEGINNINGS) if marked else not name.startswith("##")) for name in named
-        ]
+        named = [name or "" for name in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
+        # Which of the three ways a tokenizer has shows in most of its tokens; RoBERTa, too, knows a token "###".
+        marked = np.array([name.startswith(_BEGINNINGS) for name in named], bool)
+        continued = np.array([name.startswith(_CONTINUED) for name in named], bool)
+        goes_on = np.array([name.endswith(_CONTINUES) for name in named], bool)
+        way = int(np.argmax([marked.sum(), continued.sum(), goes_on.sum()]))
         special = np.zeros(len(named), bool)
         special[list(tokenizer.all_special_ids)] = True
-        return cls(np.array(begins) | special, special, tokenizer.mask_token_id)
+        if tokenizer.unk_token_id is not None:
+            special[tokenizer.unk_token_id] = False  # it stands for a word
+        begins = (marked, ~continued, np.ones(len(named), bool))[way]
+        return cls(begins | special, goes_on & (way == 2), special, tokenizer.mask_token_id)
 
 
 def without_words(tokens: Tokens, known: Vocabulary, ratio: float, random: np.random.Generator) -> Tokens:
     """Delete whole words, each with probability ``ratio``; every text keeps at least one, and its special tokens."""
     ids, row = tokens.ids, np.repeat(np.arange(len(tokens)), tokens.lengths)
     special = known.special[ids]
-    after = np.zeros(len(ids), bool)
+    after, inside = np.zeros(len(ids), bool), np.zeros(len(ids), bool)
     after[1:] = special[:-1]  # what follows a special token begins a word even if nothing marks it
-    begins = (known.begins[ids] | after) & ~special
+    inside[1:] = known.goes_on[ids[:-1]]
+    begins = (known.begins[ids] & ~inside | after) & ~special
     begins[tokens.offsets[:-1][tokens.lengths > 0]] |= True
     word = np.cumsum(begins) - 1
     if not len(word):

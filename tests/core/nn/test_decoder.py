@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from transformers import (
-    AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
     BertLMHeadModel,
@@ -22,13 +19,14 @@ from transformers import (
 from core.encoder import EMBEDDED, find_folder
 from core.nn.decoder import Decoder, Words, pretrained_words
 from core.nn.networks import ClusterHead, DenoisingHeads, UftHeads
-from core.nn.noise import Vocabulary, masked, without_words
+from core.nn.noise import without_words
 from core.nn.packing import Pack
 from core.nn.prefix import keep_prefix
 from core.nn.training import Learner
 from core.nn.trunk import Trunk
 from core.tokens import Tokens
 from tests.benchmarks.timing import drained
+from tests.core.nn.tiny import plain_vocabulary
 
 SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 40, "vocab_size": 60}
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -144,6 +142,7 @@ def test_kept_states_of_the_frozen_layers_give_the_same_loss_and_gradient(tmp_pa
 
 def test_pieces_add_up_to_the_gradient_of_the_whole_batch() -> None:
     texts, found = some_texts(), []
+    wanted = torch.eye(4)[torch.arange(len(texts)) % 4]
     left = without_words(texts, plain_vocabulary(), 0.5, np.random.default_rng(0))
     for piece_tokens in (10_000, 12):
         trunk = trunk_of(2)
@@ -155,8 +154,9 @@ def test_pieces_add_up_to_the_gradient_of_the_whole_batch() -> None:
         def share(
             rows: np.ndarray, vectors: torch.Tensor, *_: object, heads: DenoisingHeads = heads
         ) -> dict[str, torch.Tensor]:
-            term = heads.decoder.loss(vectors, texts.taken(rows)) / 40
-            return {"loss": term, "reconstruction": term}
+            again = heads.decoder.loss(vectors, texts.taken(rows)) / 40
+            told = heads.cross_entropy(vectors, wanted[torch.from_numpy(rows)]) / len(texts)
+            return {"loss": 0.8 * told + 0.2 * again, "clustering": told, "reconstruction": again}
 
         learner.step_apart(left, share)
         found.append(learner.told()["loss"])
@@ -166,82 +166,10 @@ def test_pieces_add_up_to_the_gradient_of_the_whole_batch() -> None:
         torch.testing.assert_close(value, found[3][name], atol=1e-4, rtol=1e-3)
 
 
-def plain_vocabulary(mask: int | None = 3) -> Vocabulary:
-    special = np.zeros(60, bool)
-    special[:5] = True
-    return Vocabulary(np.arange(60) % 3 != 0, special, mask)
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    st.lists(st.lists(st.integers(5, 59), max_size=12), min_size=1, max_size=8),
-    st.sampled_from([0.0, 0.3, 0.6, 0.95]),
-    st.integers(0, 99),
-)
-def test_whole_words_go_missing_and_one_always_stays(lists: list[list[int]], ratio: float, seed: int) -> None:
-    known = plain_vocabulary()
-    texts = Tokens.from_lists([[1, *line, 2] for line in lists])
-    left = without_words(texts, known, ratio, np.random.default_rng(seed))
-    assert len(left) == len(texts)
-    for row, line in enumerate(lists):
-        words: list[list[int]] = []
-        for token in line:
-            if known.begins[token] or not words:
-                words.append([])
-            words[-1].append(token)
-        rest = left[row].tolist()
-        assert rest[0] == 1 and rest[-1] == 2
-        rest, kept = rest[1:-1], 0
-        for word in words:  # what is left is a run through the words, each whole or gone
-            if rest[: len(word)] == word:
-                rest, kept = rest[len(word) :], kept + 1
-        assert not rest or ratio > 0
-        assert kept >= min(1, len(words)) and (ratio > 0 or kept == len(words))
-
-
-def test_noise_leaves_about_as_much_as_it_says() -> None:
-    texts = Tokens.from_lists([[1, *([7] * 50), 2]] * 200)
-    left = without_words(texts, plain_vocabulary(), 0.6, np.random.default_rng(0))
-    assert 0.38 < (left.lengths.mean() - 2) / 50 < 0.42
-    hidden, places = masked(texts, plain_vocabulary(), 0.1, np.random.default_rng(0))
-    assert 0.09 < len(places) / (200 * 50) < 0.11 and (hidden.ids[places] == 3).all()
-    assert (np.delete(hidden.ids, places) == np.delete(texts.ids, places)).all()
-    assert not plain_vocabulary().special[texts.ids[places]].any()
-
-
-def test_at_least_one_token_is_masked_and_none_where_none_can_be() -> None:
-    known = plain_vocabulary()
-    assert len(masked(Tokens.from_lists([[1, 9, 2]]), known, 0.01, np.random.default_rng(1))[1]) == 1
-    only_special = Tokens.from_lists([[1, 2], [1, 2]])
-    shown, places = masked(only_special, known, 0.5, np.random.default_rng(0))
-    assert len(places) == 0 and (shown.ids == only_special.ids).all()
-    trunk = trunk_of()
-    heads = UftHeads(trunk, np.zeros((2, 24)), 1.0, None, Path("nowhere"), 0)
+def test_where_nothing_is_masked_there_is_no_loss() -> None:
+    heads = UftHeads(trunk_of(), np.zeros((2, 24)), 1.0, None, Path("nowhere"), 0)
     nothing = heads.words.loss(torch.zeros(0, 24), torch.zeros(0, dtype=torch.long))
     assert nothing.item() == 0.0
-
-
-class BytePairs:
-    """A tokenizer of five tokens that marks where words begin."""
-
-    names = ("<s>", "Ġthe", "cat", "Ġsat", "<mask>")
-    all_special_ids, mask_token_id = (0, 4), 4
-
-    def __len__(self) -> int:
-        """Return how many tokens there are."""
-        return len(self.names)
-
-    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
-        """Name tokens."""
-        return [self.names[at] for at in ids]
-
-
-def test_word_beginnings_are_read_from_the_real_tokenizer_and_from_byte_pairs() -> None:
-    tokenizer = AutoTokenizer.from_pretrained(find_folder(EMBEDDED))
-    known = Vocabulary.of(tokenizer)
-    pieces = tokenizer("unbelievably")["input_ids"]
-    assert known.begins[pieces].tolist()[:3] == [True, True, False] and known.special[pieces[0]]
-    assert Vocabulary.of(BytePairs()).begins.tolist() == [True, True, False, True, True]
 
 
 def test_the_head_points_at_the_nearest_centre() -> None:

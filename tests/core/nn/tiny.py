@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import (
     AlbertConfig,
@@ -16,6 +17,7 @@ from transformers import (
     RobertaModel,
 )
 
+from core.nn.noise import Vocabulary
 from core.tokens import Tokens
 
 _SAME = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 32}
@@ -42,3 +44,10 @@ def tiny_tokens(texts: int = 12, seed: int = 0) -> Tokens:
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(2, 9, (texts,), generator=generator).tolist()
     return Tokens.from_lists([torch.randint(3, VOCABULARY, (size,), generator=generator).tolist() for size in lengths])
+
+
+def plain_vocabulary(mask: int | None = 3) -> Vocabulary:
+    """Name five special tokens; of the others, every third continues a word."""
+    special = np.zeros(VOCABULARY, bool)
+    special[:5] = True
+    return Vocabulary(np.arange(VOCABULARY) % 3 != 0, np.zeros(VOCABULARY, bool), special, mask)
