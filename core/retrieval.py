@@ -10,7 +10,7 @@ from core.encoder import Encoder
 from core.errors import BadInput
 from core.steps.evaluate import retrieval
 
-_YES, _NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no", "")
+_YES, _NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,15 @@ class Lists:
         for column in (query, candidate, relevant):
             if column not in frame.columns:
                 raise BadInput(f"There is no column “{column}”; there are {', '.join(map(str, frame.columns))}.")
-        said = [str(value).strip().lower() for value in frame[relevant].fillna("")]
+        rows = {name: frame[name].fillna("").astype(str).str.strip().tolist() for name in (query, candidate, relevant)}
+        for column, cells in rows.items():
+            if "" in cells:
+                raise BadInput(f"Row {cells.index('') + 1:,} has nothing in the column “{column}”.")
+        said = [value.lower() for value in rows[relevant]]
         for value in said:
             if value not in _YES + _NO:
                 raise BadInput(f"The column “{relevant}” must hold 1 or 0, true or false; it holds “{value}”.")
-        asked, offered = (frame[column].fillna("").astype(str).tolist() for column in (query, candidate))
-        return cls(asked, offered, np.array([value in _YES for value in said]))
+        return cls(rows[query], rows[candidate], np.array([value in _YES for value in said]))
 
 
 def measure_retrieval(lists: Lists, encoder: Encoder, pooling: str) -> dict[str, float | int]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from core.encoder import Encoder
+from core.encoder import Encoder, find_device
 from core.errors import BadInput
 from core.events import KEPT, best_of, look_at
 from core.runs.store import Run
@@ -17,7 +17,7 @@ def trained_encoder(run: Run) -> Encoder:
         raise BadInput(f"The run {run.id} used no language model: {config.method} counts words.")
     if run.status() != "finished":
         raise BadInput(f"The run {run.id} is not finished, so its language model is not either.")
-    encoder = Encoder(config.encoder, config.device, config.token_limit, "float32")
+    encoder = Encoder(config.encoder, find_device(), config.token_limit, "float32")  # maybe trained on another machine
     stages = [stage for stage in config.build_method().stages if best_of(stage) in state]
     if stages:
         name = best_of(stages[-1])

@@ -12,7 +12,7 @@ from core.events import AFRESH, KEPT, State
 from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK
 from core.methods.tsdae import ADAPT, DECODER, Noise, Tsdae
-from core.steps.guard import Guard
+from core.steps.guard import Guard, inhabited
 from core.steps.partition import SMOOTH
 from core.steps.start import find_start
 from core.steps.train import Course, Targets, all_vectors, represent, train
@@ -184,6 +184,7 @@ class _Pupil:
             return learner.step_apart(left, share, texts.lengths if method.reconstruct else 0)
 
         def centres(vectors: np.ndarray) -> np.ndarray:
-            return cluster_means(vectors, heads.soft(vectors).argmax(1), method.clusters)
+            told = heads.soft(vectors).argmax(1)
+            return inhabited(cluster_means(vectors, told, method.clusters), told)
 
         yield from train(learner, guard, course, take, centres, state, targets.ready, begin)

@@ -84,10 +84,10 @@ class Deep(Encoding):
         guard = Guard(stratified(start.labels, SAMPLE, bench.seed), self.clusters)
         return Beginning(near, cluster_means(before, start.labels, self.clusters), guard, start.uneven)
 
-    def ready(self, bench: Bench, trunk: "Trunk") -> Work["Source"]:
-        """Make the texts ready as they are, for a method with fresh noise in every epoch, and say what that costs."""
+    def ready(self, bench: Bench, trunk: "Trunk", hides: bool = True) -> Work["Source"]:
+        """Make the texts ready as they are; of a method that hides parts anew in every epoch, say what that costs."""
         source = yield from bench.prepare(trunk, [bench.texts], "prepare")
-        if trunk.start:
+        if trunk.start and hides:
             yield Note("What is hidden changes in every epoch, so the frozen layers read it along in every step.")
         return source
 

@@ -15,7 +15,7 @@ from core.forecast import Forecast, Stage
 from core.methods.base import knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Beginning, Deep
 from core.shape import DECODABLE
-from core.steps.guard import Guard
+from core.steps.guard import Guard, inhabited
 from core.steps.train import Course, represent, train
 from core.tokens import Tokens
 from core.work import Work
@@ -187,7 +187,9 @@ def following(guard: Guard, start: np.ndarray) -> Callable[[np.ndarray], np.ndar
     """Return where the guard's clusters start: where given, later where the clusters of the last look lie now."""
 
     def centres(vectors: np.ndarray) -> np.ndarray:
-        return cluster_means(vectors, guard.labels, guard.clusters) if guard.looks else start
+        if not guard.looks:
+            return start
+        return inhabited(cluster_means(vectors, guard.labels, guard.clusters), guard.labels)
 
     return centres
 

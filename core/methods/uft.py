@@ -15,7 +15,8 @@ from core.forecast import Forecast, Stage
 from core.methods.base import knob, partition_knob
 from core.methods.deep import BALANCED, DEEP_STAGES, PAPER, QUICK, Deep
 from core.methods.tsdae import following, softmax_knob, tokens_said
-from core.steps.guard import Guard
+from core.steps.guard import Guard, inhabited
+from core.steps.partition import tell_unfilled
 from core.steps.train import Course, Targets, all_vectors, represent, train
 from core.tokens import Tokens
 from core.work import Work
@@ -58,6 +59,7 @@ class Uft(Deep):
             "every": 250,
             "head_rate": 3e-5,
             "depth": "all",
+            "pooling": "mean",
             "softmax": "full",
             "start": "kmeans",
         },
@@ -85,9 +87,9 @@ class Uft(Deep):
     every: int = knob(100, "Steps between two looks at the clusters.", low=1, high=10_000, advanced=True)
 
     def trained_tokens(self, lengths: np.ndarray) -> tuple[float, float]:
-        """Masks are fresh in every epoch, so the frozen layers run along each time."""
-        trained = self.epochs * float(lengths.sum())
-        return trained + float(lengths.sum()), trained
+        """Masks are fresh in every epoch, so the frozen layers run along each time; without masks they need not."""
+        tokens = float(lengths.sum())
+        return tokens * (1 + self.epochs * self.mlm), tokens * self.epochs
 
     def check(self, bench: Bench) -> None:
         """Also refuse an encoder without a mask."""
@@ -99,7 +101,7 @@ class Uft(Deep):
         """Say that training takes most of the time."""
         depth, batch = self.depth_of(forecast.shape), min(self.batch, forecast.texts)
         stages = {stage.name: stage for stage in forecast.deep(depth, 1, self.epochs, batch)}
-        along = forecast.forward(forecast.shape.layers - depth, self.epochs)
+        along = forecast.forward(forecast.shape.layers - depth, self.epochs * self.mlm)
         training = Stage(TRAIN, stages[TRAIN].seconds + along, stages[TRAIN].memory)
         shown = self.warm_up * batch / max(forecast.texts, 1) if self.mlm else 0.0
         warming = Stage(WARM, 1 + forecast.forward(forecast.shape.layers, 1.5 * shown), stages[TRAIN].memory)
@@ -116,7 +118,7 @@ class Uft(Deep):
         beginning = yield from self.begin(bench)
         encoder = bench.load()
         trunk = Trunk(encoder.trainable_model(), int(self.depth))
-        source = yield from self.ready(bench, trunk)
+        source = yield from self.ready(bench, trunk, hides=self.mlm)
         tokens = yield from bench.tokenise(encoder)
         used = tokens_said(tokens, self.softmax)
         heads = UftHeads(trunk, beginning.centres, self.alpha, used, encoder.folder, bench.seed)
@@ -129,6 +131,7 @@ class Uft(Deep):
         if self.partition == CENTRES:
             yield StageStarted("cluster")
             clustering = Clustering.from_soft(vectors, soft_assignment(vectors, learnt), learnt)
+            yield from tell_unfilled(clustering)
             yield Progress("cluster", 1, 1)
         else:
             clustering = yield from self.cluster(bench, vectors, state, learnt, beginning.uneven)
@@ -187,7 +190,11 @@ class _Pupil:
         guard = self.guard.follow()
         course = Course(TRAIN, method.epochs * length, method.every)
         take = lambda step: self._step(step, both)  # noqa: E731 - a name for what is passed on
-        yield from train(learner, guard, course, take, lambda _: heads.centres.array(), state, self.targets.ready)
+
+        def centres(vectors: np.ndarray) -> np.ndarray:
+            return inhabited(heads.centres.array(), heads.soft(vectors).argmax(1))
+
+        yield from train(learner, guard, course, take, centres, state, self.targets.ready)
 
     def _step(self, step: int, combine: Any) -> bool:
         import torch
@@ -197,15 +204,16 @@ class _Pupil:
 
         method, learner, heads = self.method, self.learner, self.heads
         rows = batch_rows(self.rows, method.batch, self.seed, step)
+        targets = None if self.targets is None else torch.from_numpy(self.targets.values[rows]).to(learner.device)
+        if not method.mlm:
+            assert targets is not None
+            return learner.step(rows, lambda vectors: combine(None, heads.divergence(vectors, targets) / len(rows)))
         texts = self.tokens.taken(rows)
-        shown, places = texts, np.empty(0, np.int64)
-        if method.mlm:
-            shown, places = masked(texts, self.known, method.masked, np.random.default_rng([self.seed, learner.steps]))
+        shown, places = masked(texts, self.known, method.masked, np.random.default_rng([self.seed, learner.steps]))
         hidden = np.full(len(texts.ids), -1, np.int64)
         hidden[places] = texts.ids[places]
         wanted = Tokens(hidden, texts.offsets)
-        still = self.targets is None
-        targets = None if self.targets is None else torch.from_numpy(self.targets.values[rows]).to(learner.device)
+        still = targets is None
 
         def share(some: np.ndarray, vectors: "Tensor", states: "Tensor", pack: "Pack") -> "dict[str, Tensor]":
             ids = torch.from_numpy(wanted.flat(some[pack.order])).to(learner.device)

@@ -41,8 +41,10 @@ class Words(nn.Module):
         self.bias = nn.Parameter(torch.zeros(tokens))
         nn.init.normal_(self.dense.weight, std=_SPREAD)
         nn.init.zeros_(self.dense.bias)
-        self.is_pretrained = bool(pretrained)
-        if pretrained:
+        fitting = {name: value.shape for name, value in self.named_parameters()}
+        # Of an encoder whose tokens were added to later, the old head may have been left as it was.
+        self.is_pretrained = pretrained is not None and fitting == {n: value.shape for n, value in pretrained.items()}
+        if pretrained is not None and self.is_pretrained:
             self.load_state_dict(pretrained)
         self.used: Tensor | None
         self.place: Tensor

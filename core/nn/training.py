@@ -222,9 +222,13 @@ class Learner:
         return Checkpoint(stage, arrays | dict(more_arrays), own | dict(more_values))
 
     def weights(self, stage: str) -> Checkpoint:
-        """Return what learns alone, in half precision: enough to look at texts so again, not to train on."""
-        arrays = {name: value.detach().cpu().numpy().astype(np.float16) for name, value in self._named.items()}
-        return Checkpoint(stage, arrays, {"steps": self.steps})
+        """Return what learns alone, enough to look at texts so again, not to train on: the trunk in half precision.
+
+        Heads stay as they are: a bias of thousands has no half precision worth the name.
+        """
+        arrays = {name: value.detach().cpu().numpy().copy() for name, value in self._named.items()}
+        halves = {name: array.astype(np.float16) for name, array in arrays.items() if name.startswith("trunk.")}
+        return Checkpoint(stage, arrays | halves, {"steps": self.steps})
 
     def load(self, state: Checkpoint) -> None:
         """See texts as an earlier look did; the optimiser is left where it was."""

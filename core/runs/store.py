@@ -271,7 +271,9 @@ class Run:
         arrays = {name: self._array(f"clustering/{name}") for name in _ARRAYS if name != "centres"}
         centres = self.folder / "clustering" / "centres.npy"
         kept = self._array("clustering/centres") if centres.exists() else None
-        return Clustering(arrays["vectors"], arrays["soft"], arrays["labels"], kept)
+        beside = sorted((self.folder / "clustering").glob("beside-*.npy"))
+        heads = {path.stem.removeprefix("beside-"): self._array(f"clustering/{path.stem}") for path in beside}
+        return Clustering(arrays["vectors"], arrays["soft"], arrays["labels"], kept, heads)
 
     def save_map(self, sample: np.ndarray, layouts: Mapping[str, np.ndarray]) -> None:
         """Keep the sample's row positions and, for each layout, the points of all used rows."""

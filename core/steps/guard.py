@@ -57,21 +57,25 @@ class Guard:
         tolerance: float = 0.005,
         patience: int = 4,
         before: np.ndarray | None = None,
+        origin: Look | None = None,
     ) -> None:
-        """Take the rows to look at; a later stage's guard is told how they lay ``before`` all training."""
+        """Take the rows to look at; a later stage's guard is told how they lay ``before`` all training, and ordered."""
         self.sample, self.clusters = sample, clusters
         self.tolerance, self.patience = tolerance, patience
         self.looks: list[Look] = []
-        self.before = before
+        self.before, self._origin = before, origin
         self.turn = 0  # a step at which the objective changes: after it, looks before it count for nothing
         self._labels: np.ndarray | None = None
 
     def follow(self) -> "Guard":
         """Return the guard of a later stage, for the same sample."""
-        return Guard(self.sample, self.clusters, self.tolerance, self.patience, self.before)
+        return Guard(self.sample, self.clusters, self.tolerance, self.patience, self.before, self.origin)
 
     def look(self, step: int, vectors: np.ndarray, centres: np.ndarray) -> Look:
-        """Look at the sample's vectors; the first look of all is the space before training."""
+        """Look at the sample's vectors; the first look of all is the space before training.
+
+        A centre of which nothing is left is NaN, see ``inhabited``.
+        """
         space = normalised(vectors)
         labels = _lloyd(space, normalised(centres))
         if self.before is None:
@@ -102,13 +106,18 @@ class Guard:
         assert self._labels is not None
         return self._labels
 
-    def health(self, look: Look) -> float:
-        """Say how much of the first look's order is left: 1 at the start, near 0 when clusters fall together.
+    @property
+    def origin(self) -> Look | None:
+        """The first look of the first stage: losses of one stage after another add up."""
+        return self._origin or (self.looks[0] if self.looks else None)
+
+    def health(self, look: Look, first: Look | None = None) -> float:
+        """Say how much of the stage's first order is left: 1 at the start, near 0 when clusters fall together.
 
         Neither part can be flattered by a space that shrinks to a few points: the silhouette is that of today's
         clusters in the space before training, the entropy that of their sizes.
         """
-        first = self.looks[0]
+        first = first or self.looks[0]
         kept = look.before / first.before if first.before > _FLAT else 1.0
         even = look.entropy / first.entropy if first.entropy > 0 else 1.0  # one cluster from the start cannot fall
         return float(np.clip(kept, 0, 1) * min(1.0, even) ** 2)
@@ -121,7 +130,7 @@ class Guard:
     def best(self) -> Look:
         """The look whose clusters are kept: the last of those with the highest score that have not fallen together."""
         sound = [look for look in self.looks if not self._is_sick(look)]
-        return max(self._counted(sound) or sound, key=lambda look: (self.score(look), look.step))
+        return max(self._counted(sound) or sound or self.looks[:1], key=lambda look: (self.score(look), look.step))
 
     @property
     def collapsed(self) -> bool:
@@ -129,7 +138,10 @@ class Guard:
         return self._is_sick(self.looks[-1])
 
     def _is_sick(self, look: Look) -> bool:
-        return self.health(look) < _SICK or look.clusters < _SICK * self.looks[0].clusters
+        return any(
+            self.health(look, first) < _SICK or look.clusters < _SICK * first.clusters
+            for first in (self.looks[0], self.origin or self.looks[0])
+        )
 
     def _counted(self, looks: list[Look]) -> list[Look]:
         """Return the looks since the turn, once there is one; until then all."""
@@ -152,10 +164,12 @@ class Guard:
         """Say in words which checkpoint of a stage is kept and why, and whether that is a warning."""
         best, now = self.best, self.looks[-1]
         kept = f"Step {best.step} of {stage} is kept: its clusters are the clearest that are still in order"
-        kept += f" (silhouette {best.silhouette:.3f}, {self.health(best):.0%} of the order at the start)."
+        kept += f" (silhouette {best.silhouette:.3f}, {self.health(best, self.origin):.0%} of the order at the start)."
         if self.verdict == "collapsed":
-            told = f"The clusters began to fall together ({now.clusters} of {self.clusters} left at step {now.step}). "
-            return told + kept, "warning"
+            left = f"{now.clusters} of {self.clusters}"
+            if now.clusters == self.looks[0].clusters:
+                left = f"{self.health(now, self.origin):.0%} of their order"
+            return f"The clusters began to fall together ({left} left at step {now.step}). {kept}", "warning"
         why = {"settled": f"Only {now.changed:.1%} of the texts changed cluster. ", "stalled": "It got no better. "}
         return why.get(self.verdict, "") + kept, "info"
 
@@ -176,14 +190,19 @@ class Guard:
         self.before, self._labels = state.arrays["guard.before"], state.arrays["guard.labels"]
 
 
+def inhabited(centres: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return centres with NaN for those to which nobody belongs: none may fill them, or a collapse would be hidden."""
+    return np.where(np.isin(np.arange(len(centres)), labels)[:, None], centres, np.nan)
+
+
 def _lloyd(space: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Take a few rounds of k-means. scikit-learn's would fill an empty cluster anew and so hide a collapse."""
     centres = centres.astype(np.float64).copy()
-    labels = squared_distances(space, centres).argmin(1)
+    labels = np.nanargmin(squared_distances(space, centres), axis=1)
     for _ in range(_ROUNDS):
         for cluster in np.unique(labels):
             centres[cluster] = space[labels == cluster].mean(0)
-        new = squared_distances(space, centres).argmin(1)
+        new = np.nanargmin(squared_distances(space, centres), axis=1)
         if (new == labels).all():
             break
         labels = new

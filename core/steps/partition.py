@@ -74,9 +74,17 @@ def partition(
         soft[empty] = _barely(soft[empty].argmax(1), clusters)
         yield Note(f"{int(empty.sum()):,} texts hold none of the words that are counted; their cluster is a guess.")
     clustering = Clustering.from_soft(vectors, soft, centres if how == KMEANS else None)
-    if (found := int((clustering.sizes > 0).sum())) < clusters:
-        yield Note(f"Only {found:,} of {clusters:,} clusters were filled: too few texts differ.", "warning")
+    yield from tell_unfilled(clustering)
     return clustering
+
+
+def tell_unfilled(clustering: Clustering) -> Work[None]:
+    """Warn of clusters that hold no text."""
+    found, wanted = int((clustering.sizes > 0).sum()), clustering.soft.shape[1]
+    if found < wanted:
+        yield Note(
+            f"Only {found:,} of {wanted:,} clusters were filled: the texts do not differ in more ways.", "warning"
+        )
 
 
 def _barely(labels: np.ndarray, clusters: int) -> np.ndarray:

@@ -111,7 +111,7 @@ def train(
     yield Progress(stage, total, total)
     if int(best.values["steps"]) != learner.steps:
         learner.restore(best)
-    if course.keeps_best:
+    if course.keeps_best and course.steps:
         yield Note(*guard.sentence(stage))
     elif guard.collapsed:
         end = learner.steps - begin

@@ -4,14 +4,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from tokenizers import ByteLevelBPETokenizer
+from transformers import RobertaConfig, RobertaForMaskedLM, RobertaTokenizerFast
 
 from core.clustering import matched_numbers
 from core.corpus import Corpus
 from core.errors import BadInput
-from core.events import Checkpoint, Event, Measured, Note, Snapshot
+from core.events import Checkpoint, Event, Measured, Note, Snapshot, look_at
+from core.methods import find_method
 from core.methods.clusterbert import ClusterBert
 from core.methods.tsdae import Tsdae
 from core.pipeline import prepare
+from core.runs.config import resolve
 from core.runs.store import Run, Store
 from core.steps.projector import Projector
 from core.worker import drive
@@ -87,16 +92,80 @@ def test_stopped_within_any_stage_it_resumes_to_the_same_result(
     method: str, stages: tuple[str, ...], corpus: Corpus, shared_store: Store, projector: Projector
 ) -> None:
     whole, _ = finish(shared_store, corpus, projector, method, rate=1e-3)
-    for stage in stages:
+    # A look every three steps and four steps to an epoch: the second look is amid the second targets of a stage.
+    for stage, looks in [(stage, 1) for stage in stages] + [(stages[1], 2)]:
         run = shared_store.create(make_config(corpus, method, **(QUICK[method] | {"rate": 1e-3})), corpus)
         seen: list[Event] = []
-        reached = lambda seen=seen, stage=stage: any(  # noqa: E731
-            isinstance(event, Checkpoint) and event.stage == stage for event in seen
+        reached = lambda seen=seen, stage=stage, looks=looks: (  # noqa: E731
+            sum(isinstance(event, Checkpoint) and event.stage == stage for event in seen) >= looks
         )
         assert drive(run, projector, reached, seen.append) == "stopped"
         assert drive(run, projector, lambda: False) == "finished", run.story().traceback
         np.testing.assert_array_equal(run.clustering().vectors, whole.clustering().vectors)
         np.testing.assert_array_equal(run.clustering().labels, whole.clustering().labels)
+
+
+def test_labels_are_those_of_ufts_own_assignment_and_heads_are_kept(
+    corpus: Corpus, shared_store: Store, projector: Projector
+) -> None:
+    run, _ = finish(shared_store, corpus, projector, "uft", rate=1e-3)
+    clustering = run.clustering()
+    assert clustering.beside.keys() == {"q"}
+    np.testing.assert_array_equal(clustering.beside["q"].argmax(1), clustering.labels)
+    np.testing.assert_array_equal(clustering.soft.argmax(1), clustering.labels)
+    assert clustering.soft.max(1).mean() > clustering.beside["q"].max(1).mean()  # made readable
+    run, _ = finish(shared_store, corpus, projector, "clusterbert", rate=1e-3)
+    told = run.clustering().beside["p"]
+    np.testing.assert_allclose(told.sum(1), 1, atol=1e-5)
+    assert (told.argmax(1) == run.clustering().labels).mean() > 0.9
+
+
+def test_a_moment_that_was_kept_has_the_head_it_had(corpus: Corpus, shared_store: Store, projector: Projector) -> None:
+    run, _ = finish(shared_store, corpus, projector, "clusterbert")
+    run.keep("form", 3)
+    assert drive(run, projector, lambda: False) == "finished", run.story().traceback
+    told = run.clustering().beside["p"]
+    assert np.isfinite(told).all() and (told.argmax(1) == run.clustering().labels).mean() > 0.9
+
+
+def test_while_the_head_warms_up_nothing_else_moves(corpus: Corpus, shared_store: Store, projector: Projector) -> None:
+    _, told = finish(shared_store, corpus, projector, "uft", rate=1e-2, head_rate=1e-2)
+    before, after = (
+        next(event for event in told if isinstance(event, Checkpoint) and event.stage == look_at("warm up", step))
+        for step in (0, 4)
+    )
+    moved = {name for name, array in after.arrays.items() if not np.array_equal(array, before.arrays[name])}
+    assert moved and all(name.startswith("heads.words.") for name in moved)
+
+
+def byte_pair_encoder(folder: Path, texts: list[str]) -> str:
+    """Build a tiny RoBERTa with byte pairs learnt from texts, among them the token that looks like WordPiece's."""
+    torch.manual_seed(0)
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokenizer = ByteLevelBPETokenizer(add_prefix_space=True)
+    tokenizer.train_from_iterator([*texts, "### ###"], 400, 1, special_tokens=special)
+    tokenizer.save_model(str(folder))
+    RobertaTokenizerFast.from_pretrained(folder, add_prefix_space=True).save_pretrained(folder)
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    places = {"max_position_embeddings": 40, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+    config = RobertaConfig(vocab_size=tokenizer.get_vocab_size(), **sizes, **places)
+    RobertaForMaskedLM(config).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("method", QUICK)
+def test_a_roberta_learns_as_a_bert_does(
+    method: str, corpus: Corpus, shared_store: Store, projector: Projector, tmp_path: Path
+) -> None:
+    encoder = byte_pair_encoder(tmp_path, corpus.texts)
+    built = find_method(method).from_knobs({"clusters": 3} | QUICK[method])
+    config = resolve(corpus, built, file="t.csv", file_sha256="0" * 64, reading={}, encoder=encoder)
+    assert config.knobs["pooling"] == ("mean" if method == "uft" else "first")  # its files do not say
+    run = shared_store.create(config, corpus)
+    told: list[Event] = []
+    assert drive(run, projector, lambda: False, told.append) == "finished", run.story().traceback
+    losses = [event.values["loss"] for event in told if isinstance(event, Measured) and "loss" in event.values]
+    assert len(losses) > 1 and np.isfinite(losses).all() and not says_head_is_new(told)
 
 
 def test_snapshots_of_every_stage_are_kept_with_what_labels_say_of_them(
@@ -183,7 +252,7 @@ def test_a_handful_of_texts_is_divided_too(
 def test_a_collapse_while_adapting_is_told_and_undone(
     corpus: Corpus, shared_store: Store, projector: Projector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.steps.guard.Guard.health", lambda self, look: 0.0 if look.step >= 2 else 1.0)
+    monkeypatch.setattr("core.steps.guard.Guard.health", lambda self, look, first=None: 0.0 if look.step >= 2 else 1.0)
     _, told = finish(shared_store, corpus, projector, "tsdae")
     assert any("as it was at step 0" in event.text for event in told if isinstance(event, Note))
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from core.events import Checkpoint
-from core.steps.guard import Guard, stratified
+from core.steps.guard import Guard, inhabited, stratified
 
 CLUSTERS = 8
 
@@ -42,6 +42,55 @@ def test_a_collapse_is_seen_although_the_trained_space_flatters_it() -> None:
     assert guard.verdict == "collapsed" and guard.best.step == 10
     text, level = guard.sentence("train")
     assert level == "warning" and "fall together" in text and "Step 10 of train is kept" in text
+
+
+def test_a_cluster_that_a_head_gave_up_is_not_filled_again() -> None:
+    guard = Guard(np.arange(400), CLUSTERS)
+    vectors, centres = blobs(0.4)
+    truth = np.arange(400) % CLUSTERS
+    guard.look(0, vectors[guard.sample], inhabited(centres, truth))
+    assert guard.looks[0].clusters == CLUSTERS
+    seen = guard.look(10, vectors[guard.sample], inhabited(centres, truth % 3))
+    assert seen.clusters == 3 and guard.verdict == "collapsed" and guard.best.step == 0
+    text, level = guard.sentence("form")
+    assert "3 of 8 left at step 10" in text and level == "warning"
+
+
+def merged(into: int) -> np.ndarray:
+    """Centres of which only some are left."""
+    return inhabited(blobs(0.3)[1], np.arange(into))
+
+
+def test_losses_of_one_stage_after_another_add_up() -> None:
+    """Each stage alone keeps more than half of what it began with, both together do not."""
+    vectors, _ = blobs(0.3)
+    first = Guard(np.arange(400), CLUSTERS)
+    first.look(0, vectors[first.sample], merged(8))
+    second = first.follow()
+    second.look(0, vectors[first.sample], merged(6))
+    third, alone = second.follow(), Guard(np.arange(400), CLUSTERS)
+    for guard in (third, alone):
+        guard.look(0, vectors[first.sample], merged(6))
+        guard.look(10, vectors[first.sample], merged(5))
+    assert not alone.collapsed and third.collapsed and third.best.step == 0
+
+
+def test_a_stage_that_begins_fallen_together_is_left_as_it_began() -> None:
+    vectors, _ = blobs(0.3)
+    first = Guard(np.arange(400), CLUSTERS)
+    first.look(0, vectors[first.sample], merged(8))
+    second = first.follow()
+    second.look(0, vectors[first.sample], merged(2))
+    assert second.verdict == "collapsed" and second.best is second.looks[0]
+
+
+def test_clusters_that_lose_their_order_and_not_their_number_are_told_so() -> None:
+    vectors, centres = blobs(0.3)
+    guard = Guard(np.arange(400), CLUSTERS)
+    guard.look(0, vectors[guard.sample], centres)
+    guard.look(5, np.random.default_rng(3).normal(size=vectors.shape)[guard.sample], centres)
+    assert guard.looks[1].clusters == CLUSTERS and guard.verdict == "collapsed"
+    assert "of their order left at step 5" in guard.sentence("train")[0]
 
 
 def test_one_point_is_no_division_by_zero() -> None:

@@ -54,6 +54,9 @@ def test_bad_lists_are_refused_in_a_sentence(table: Path, tmp_path: Path, capsys
     assert Lists.read(floats, "q", "c", "r").relevant.tolist() == [True, False]
     with pytest.raises(BadInput, match="must hold 1 or 0"):
         Lists.read(pd.DataFrame([("a", "b", "maybe")], columns=["q", "c", "r"]), "q", "c", "r")
+    for row in (("a", "b", ""), (" ", "b", "1"), ("a", None, "1")):
+        with pytest.raises(BadInput, match="Row 2 has nothing in the column"):
+            Lists.read(pd.DataFrame([("a", "b", "1"), row], columns=["q", "c", "r"]), "q", "c", "r")
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,7 @@ def test_uft_draws_texts_to_their_target() -> None:
     vectors = np.random.default_rng(1).normal(size=(5, 24)).astype(np.float32)
     p, q = heads.sharpened(vectors).astype(np.float64), heads.soft(vectors).astype(np.float64)
     naive = (p * np.log(p / q)).sum()
-    assert float(heads.divergence(torch.from_numpy(vectors), torch.from_numpy(p).float())) == pytest.approx(
+    assert heads.divergence(torch.from_numpy(vectors), torch.from_numpy(p).float()).item() == pytest.approx(
         naive, abs=1e-5
     )
     sure = torch.eye(3)[[0, 1, 2, 0, 1]]
@@ -236,4 +236,5 @@ def test_an_encoders_own_head_is_used_where_it_has_one(tmp_path: Path) -> None:
     words, states = Words(trunk, None, found).eval(), torch.randn(3, 24)
     torch.testing.assert_close(words.logits(states), model.cls(states), atol=1e-5, rtol=1e-4)
     assert words.is_pretrained and not Words(trunk).is_pretrained
+    assert not Words(trunk, None, found | {"bias": torch.zeros(61)}).is_pretrained  # of another vocabulary
     assert pretrained_words(find_folder(EMBEDDED)) is None
