@@ -178,6 +178,7 @@ class Tsdae(Deep):
             return learner.step_apart(left, share, texts.lengths)
 
         steps = round(self.adapt_epochs * self.steps_per_epoch(len(bench.texts)))
+        steps = max(steps, int(self.adapt_epochs > 0))  # a small table has few in an epoch
         course = Course(ADAPT, steps, self.every, keeps_best=False)
         yield from train(learner, guard, course, take, following(guard, beginning.centres), state)
         return learner, beginning, heads, noise
