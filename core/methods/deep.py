@@ -14,6 +14,7 @@ from core.shape import TOKENS_HELD, Shape
 from core.steps.guard import SAMPLE, Guard, stratified
 from core.steps.neighbours import NEAR, joined_views, near_rows
 from core.steps.start import STARTS, find_start
+from core.tokens import Tokens
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed
@@ -107,3 +108,29 @@ class Deep(Encoding):
             precision=bench.precision,
             piece_tokens=TOKENS_HELD // max(trunk.depth, 1),
         )
+
+
+@dataclass(frozen=True)
+class Saying(Deep):
+    """What deep methods share that say tokens: over which of them the softmax runs."""
+
+    softmax: str = knob(
+        AUTO,
+        "Which tokens may be said: those of the corpus, which is faster on a CPU, or all that the model knows.",
+        choices=(AUTO, "corpus", "full"),
+        advanced=True,
+    )
+
+    def settled(self, lengths: np.ndarray, shape: Shape, device: str) -> tuple[Method, dict[str, str]]:
+        """Also fix the softmax: the vocabulary costs a CPU more than the layers do, and a GPU next to nothing."""
+        method, reasons = super().settled(lengths, shape, device)
+        if self.softmax != AUTO:
+            return method, reasons
+        if device != "cpu":
+            return replace(method, softmax="full"), reasons  # type: ignore[call-arg]
+        told = {"softmax": "Only tokens of the corpus can be said: to choose among all would take a CPU much longer."}
+        return replace(method, softmax="corpus"), reasons | told  # type: ignore[call-arg]
+
+    def tokens_said(self, tokens: Tokens) -> np.ndarray | None:
+        """Return the tokens over which the softmax runs, or None for all."""
+        return np.unique(tokens.ids) if self.softmax == "corpus" else None

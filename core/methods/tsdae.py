@@ -13,7 +13,7 @@ from core.errors import BadInput
 from core.events import AFRESH, State
 from core.forecast import Forecast, Stage
 from core.methods.base import knob
-from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Beginning, Deep
+from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Beginning, Saying
 from core.shape import DECODABLE
 from core.steps.guard import Guard, inhabited
 from core.steps.train import Course, represent, train
@@ -27,25 +27,13 @@ if TYPE_CHECKING:  # torch is loaded when it is needed
     from core.nn.packing import Pack
     from core.nn.training import Learner, Source
 
-SOFTMAXES = ("corpus", "full")
 ADAPT, DECODER = "adapt", "prepare decoder"
 _TOKENS_KNOWN = 30_000  # by most encoders
 _SAMPLE = 500
 
 
-def softmax_knob() -> Any:
-    """Declare the knob of every method that says tokens."""
-    about = "Which tokens may be said: those of the corpus, which is faster, or all that the model knows."
-    return knob("corpus", about, choices=SOFTMAXES, advanced=True)
-
-
-def tokens_said(tokens: Tokens, softmax: str) -> np.ndarray | None:
-    """Return the tokens over which the softmax runs, or None for all."""
-    return np.unique(tokens.ids) if softmax == "corpus" else None
-
-
 @dataclass(frozen=True)
-class Tsdae(Deep):
+class Tsdae(Saying):
     """Teaches the language model the wording of your texts: from a few words of each it learns to say all of them.
 
     Choose it for texts unlike any that a general model has read, to see what their wording alone brings.
@@ -78,7 +66,6 @@ class Tsdae(Deep):
 
     adapt_epochs: float = knob(1.0, "How often all texts are said again to learn their wording.", low=0, high=50)
     noise: float = knob(0.6, "The share of words that go missing.", low=0.0, high=0.95, advanced=True)
-    softmax: str = softmax_knob()
     batch: int = knob(64, "How many texts are seen in one step.", low=2, high=4_096, advanced=True)
     head_rate: float = knob(1e-3, "Learning rate of the decoder's own parts.", low=0.0, high=1.0, advanced=True)
     every: int = knob(100, "Steps between two looks at the clusters.", low=1, high=10_000, advanced=True)
@@ -130,7 +117,7 @@ class Tsdae(Deep):
         reading = forecast.training(depth, self._left) + forecast.forward(forecast.shape.layers - depth, self._left)
         # The softmax over some ten thousand tokens costs about as much as a layer and a half of the embedded encoder.
         shape = forecast.shape
-        softmax = 1.5 if self.softmax == "corpus" else _TOKENS_KNOWN * shape.width / shape.products
+        softmax = 1.5 if self.softmax != "full" else _TOKENS_KNOWN * shape.width / shape.products
         saying = forecast.training(depth, 1) + softmax * forecast.training(1, 1)
         memory = stages["train"].memory
         trainings = [
@@ -161,8 +148,7 @@ class Tsdae(Deep):
         source = yield from self.ready(bench, trunk)
         kept = yield from bench.prepare_decoder(trunk, DECODER)
         tokens = yield from bench.tokenise(encoder)
-        used = tokens_said(tokens, self.softmax)
-        heads = DenoisingHeads(trunk, self.clusters, used, encoder.folder, bench.seed)
+        heads = DenoisingHeads(trunk, self.clusters, self.tokens_said(tokens), encoder.folder, bench.seed)
         learner = self.learner(bench, trunk, heads, source)
         noise = Noise(tokens, kept, encoder.tokenizer, self.noise, self.batch, bench.seed)
         guard = beginning.guard

@@ -13,8 +13,8 @@ from core.errors import BadInput
 from core.events import AFRESH, Note, Progress, StageStarted, State
 from core.forecast import Forecast, Stage
 from core.methods.base import knob, partition_knob
-from core.methods.deep import BALANCED, DEEP_STAGES, PAPER, QUICK, Deep
-from core.methods.tsdae import following, softmax_knob, tokens_said
+from core.methods.deep import BALANCED, DEEP_STAGES, PAPER, QUICK, Saying
+from core.methods.tsdae import following
 from core.steps.guard import Guard, inhabited
 from core.steps.partition import tell_unfilled
 from core.steps.train import Course, Targets, all_vectors, represent, train
@@ -34,7 +34,7 @@ WARM, TRAIN = "warm up", "train"
 
 
 @dataclass(frozen=True)
-class Uft(Deep):
+class Uft(Saying):
     """Teaches the language model your texts by filling masked words, while every text moves towards its cluster.
 
     Choose it when clusters are roughly right from the start and should become clearer.
@@ -80,7 +80,6 @@ class Uft(Deep):
         high=10_000,
         advanced=True,
     )
-    softmax: str = softmax_knob()
     alpha: float = knob(1.0, "Degrees of freedom of the soft assignment.", low=0.1, high=100.0, advanced=True)
     batch: int = knob(64, "How many texts are seen in one step.", low=2, high=4_096, advanced=True)
     rate: float = knob(3e-5, "Learning rate of the language model.", low=0.0, high=0.1, advanced=True)
@@ -120,8 +119,7 @@ class Uft(Deep):
         trunk = Trunk(encoder.trainable_model(), int(self.depth))
         source = yield from self.ready(bench, trunk, hides=self.mlm)
         tokens = yield from bench.tokenise(encoder)
-        used = tokens_said(tokens, self.softmax)
-        heads = UftHeads(trunk, beginning.centres, self.alpha, used, encoder.folder, bench.seed)
+        heads = UftHeads(trunk, beginning.centres, self.alpha, self.tokens_said(tokens), encoder.folder, bench.seed)
         learner = self.learner(bench, trunk, heads, source)
         pupil = _Pupil(self, bench, beginning.guard, learner, heads, tokens, Vocabulary.of(encoder.tokenizer))
         yield from pupil.warm_up(state)

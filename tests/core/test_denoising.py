@@ -18,6 +18,7 @@ from core.methods.tsdae import Tsdae
 from core.pipeline import prepare
 from core.runs.config import resolve
 from core.runs.store import Run, Store
+from core.shape import Shape
 from core.steps.projector import Projector
 from core.worker import drive
 from tests.conftest import make_config, obvious_table
@@ -194,8 +195,6 @@ def test_without_labels_nothing_is_judged(corpus: Corpus, shared_store: Store, p
 def test_an_encoder_that_cannot_decode_is_refused_before_anything_starts(
     corpus: Corpus, tmp_path: Path, projector: Projector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from core.shape import Shape
-
     monkeypatch.setattr("core.methods.tsdae.read_shape", lambda name: Shape("distilbert", 6, 768, 3_072))
     for method in ("tsdae", "clusterbert"):
         with pytest.raises(BadInput, match="is a distilbert, which cannot say texts again"):
@@ -255,6 +254,18 @@ def test_a_collapse_while_adapting_is_told_and_undone(
     monkeypatch.setattr("core.steps.guard.Guard.health", lambda self, look, first=None: 0.0 if look.step >= 2 else 1.0)
     _, told = finish(shared_store, corpus, projector, "tsdae")
     assert any("as it was at step 0" in event.text for event in told if isinstance(event, Note))
+
+
+@pytest.mark.parametrize("method", QUICK)
+def test_a_cpu_says_the_tokens_of_the_corpus_and_a_gpu_all(method: str) -> None:
+    shape, lengths = Shape("bert", 6, 384, 1_536), np.full(50, 9.0)
+    built = find_method(method).from_knobs({})
+    cpu, reasons = built.settled(lengths, shape, "cpu")
+    assert cpu.softmax == "corpus" and "tokens of the corpus" in reasons["softmax"]
+    gpu, reasons = built.settled(lengths, shape, "cuda")
+    assert gpu.softmax == "full" and "softmax" not in reasons
+    asked, reasons = find_method(method).from_knobs({"softmax": "full"}).settled(lengths, shape, "cpu")
+    assert asked.softmax == "full" and "softmax" not in reasons
 
 
 def test_noise_is_counted_when_depth_is_settled() -> None:
