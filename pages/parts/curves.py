@@ -10,6 +10,7 @@ from plotly.subplots import make_subplots
 from pages.parts.figures import COLOURS, OTHER
 
 _PANEL = 86  # pixels of height for each
+_NAME, _LINE = 0.2, 11  # a stage's name: of the width as it may be, and pixels of height
 _FLAT = 0.02  # a change by less than this share is drawn as a nearly flat line
 
 Figures = Mapping[tuple[str, int], Mapping[str, float]]  # by stage and step, by name
@@ -43,7 +44,7 @@ def curves_figure(measured: Figures, names: Mapping[str, str], logarithmic: bool
         )  # fmt: skip
         figure.update_yaxes(**_scale(values, logarithmic), **where)
     if len(begins) > 1 and drawn:
-        _mark_stages(figure, begins)
+        _mark_stages(figure, begins, max(places.values()))
     height = _PANEL * max(len(drawn), 1) + 24
     figure.update_layout(height=height, margin={"l": 0, "r": 0, "t": 18, "b": 0}, showlegend=False)
     figure.update_yaxes(nticks=3, fixedrange=True)
@@ -61,14 +62,19 @@ def _placed(measured: Figures) -> tuple[dict[tuple[str, int], int], dict[str, in
     return places, begins
 
 
-def _mark_stages(figure: go.Figure, begins: Mapping[str, int]) -> None:
-    """Draw a dotted line where a stage begins, and write its name into the first panel."""
+def _mark_stages(figure: go.Figure, begins: Mapping[str, int], end: int) -> None:
+    """Draw a dotted line where a stage begins, and write its name into the first panel.
+
+    The name that follows a short stage goes a line lower, so that it does not run into the one before.
+    """
+    last, lower = -end, False
     for stage, x in begins.items():
         if x:
             figure.add_vline(x=x, line_dash="dot", line_color=OTHER)
+        last, lower = x, not lower and x - last < _NAME * end
         figure.add_annotation(
             text=html.escape(stage, quote=False), x=x, y=1, xref="x", yref="y domain", xanchor="left", yanchor="top",
-            showarrow=False, font={"size": 10, "color": OTHER},
+            showarrow=False, font={"size": 10, "color": OTHER}, yshift=-_LINE if lower else 0,
         )  # fmt: skip
 
 

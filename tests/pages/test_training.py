@@ -235,6 +235,10 @@ def test_each_curve_has_a_panel_of_its_own_that_tells_where_it_began() -> None:
     told = [note.text for note in figure.layout.annotations]
     assert told[:2] == ["loss: <b>40.1</b>, at first 40", "clearness: <b>0.08</b>, at first 0.06"]
     assert told[2:] == ["adapt", "form"]
+    short = {("adapt", 0): {"loss": 9.0}, ("adapt", 2): {"loss": 8.0}, ("form", 0): {"loss": 7.0}}
+    short |= {("form", 30): {"loss": 6.0}, ("harden", 0): {"loss": 6.0}, ("harden", 30): {"loss": 5.0}}
+    names = curves_figure(short, {"loss": "loss"}).layout.annotations[1:]
+    assert [name.yshift < 0 for name in names] == [False, True, False], "names of short stages do not run together"
 
 
 def test_a_curve_that_hardly_moves_looks_flat_on_either_scale() -> None:
