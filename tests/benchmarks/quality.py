@@ -36,7 +36,7 @@ _PREAMBLE = """# Results
 Embedded encoder, CPU ({machine}), one default for all sets; no run sees a label.
 Defaults chosen with labels at hand: the weight of words beside meaning (0.6: stackoverflow, tweet),
 how long ClusterBERT adapts (0.2 epochs: stackoverflow), and linkage: when it finds the start, and that it
-then divides at the end too (tweet). On those sets they flatter.
+divides at the end too where groups stand apart (tweet, and parts of the other sets). On those sets they flatter.
 
 In percent, mean ± deviation; in brackets the number of seeds, how many of the encoder's six layers learnt
 (depth), the steps whose weights the guard kept, and a run's seconds on one core while other work went on beside

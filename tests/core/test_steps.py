@@ -87,6 +87,17 @@ def test_uneven_groups_are_linked_and_even_ones_are_not() -> None:
         assert found.uneven is linked and accuracy(truth[rows].astype(str), found.labels) > 0.95
 
 
+@pytest.mark.parametrize(("width", "starts"), [(14, True), (12, False)])
+def test_groups_that_touch_are_never_linked_at_the_end(width: int, starts: bool) -> None:
+    """Of noise a linkage may be a little clearer, or much so and be where it starts; it never divides."""
+    truth = np.repeat(np.arange(8), [900] + [6] * 7)
+    noise = 0.8 * np.random.default_rng(0).normal(size=(len(truth), width))
+    vectors = (3 * np.eye(width)[truth] + noise).astype(np.float32)
+    found, notes = drained(find_start(vectors, [f"text{row}" for row in range(len(truth))], 8, 0, "similar"))
+    assert not found.uneven
+    assert any("clearer to start from" in note.text for note in notes if isinstance(note, Note)) is starts
+
+
 def test_where_groups_are_uneven_smoothing_gives_way_to_linkage(projector: Projector, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(12), [300] + [4] * 11)
