@@ -9,37 +9,65 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from threadpoolctl import threadpool_limits
 
-from core.clustering import normalised
+from core.clustering import nearest, normalised
 from core.events import Progress
 from core.work import Work
 
 _LEXICAL_WEIGHT = 0.6  # measured on StackOverflow and Tweet: the share of like neighbours is highest near it
 _LEXICAL_COLUMNS = 150
 NEAR = 10  # how many near texts smooth a vector
-_CELL = 20_000
+_ALL = 20_000  # up to so many rows all are compared
+_CELL, _CELLS = 2_000, 8  # above that, those of the nearest cells
 _BLOCK = 1_000
+Search = tuple[np.ndarray, np.ndarray]  # rows whose neighbours are sought, and among which
 
 
 def near_rows(space: np.ndarray, count: int, seed: int, stage: str = "") -> Work[np.ndarray]:
-    """Return the ``count`` nearest other rows of every row of unit vectors.
+    """Return the ``count`` nearest other rows of every row of unit vectors, the nearest first.
 
-    Above twenty thousand rows only those in the same coarse cell are compared.
+    Above twenty thousand rows each is compared with those of the eight cells nearest to it. Cells overlap so: to look
+    within one cell only would cut the corpus into islands, and smoothing over them would find the cells again.
     """
     count = min(count, len(space) - 1)
-    near, done = np.empty((len(space), count), np.int64), 0
-    for cell in _cells(space, seed):
-        reach = min(count, len(cell) - 1)
-        for start in range(0, len(cell), _BLOCK):
-            rows = cell[start : start + _BLOCK]
-            alike = space[rows] @ space[cell].T
-            alike[np.arange(len(rows)), np.arange(start, start + len(rows))] = -2
-            best = np.argpartition(-alike, max(reach - 1, 0), axis=1)[:, : max(reach, 1)]
-            order = np.argsort(-np.take_along_axis(alike, best, 1), axis=1, kind="stable")
-            found = cell[np.take_along_axis(best, order, 1)]
-            near[rows] = np.resize(found.T, (count, len(rows))).T if found.shape[1] < count else found
+    near = np.repeat(np.arange(len(space))[:, None], count, axis=1)
+    if not count:
+        return near
+    closeness, searches = np.full((len(space), count), -np.inf, np.float32), _searches(space, seed)
+    done, total = 0, sum(len(sought) for sought, _ in searches)
+    for sought, among in searches:
+        for start in range(0, len(sought), _BLOCK):
+            rows = sought[start : start + _BLOCK]
+            found, alike = _nearest_of(space, rows, among, count)
+            found, alike = np.hstack([near[rows], found]), np.hstack([closeness[rows], alike])
+            order = np.argsort(-alike, axis=1, kind="stable")[:, :count]
+            near[rows], closeness[rows] = (np.take_along_axis(both, order, 1) for both in (found, alike))
             done += len(rows)
-            yield Progress(stage, done, len(space)) if stage else None
-    return near
+            yield Progress(stage, done * len(space) // total, len(space)) if stage else None
+    return np.where(np.isinf(closeness), near[:, :1], near)  # of a row with few rows near, its nearest again
+
+
+def _nearest_of(space: np.ndarray, rows: np.ndarray, among: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nearest of some rows among others in their order, and how alike they are; never a row itself."""
+    alike = space[rows] @ space[among].T
+    own = np.minimum(np.searchsorted(among, rows), len(among) - 1)
+    there = among[own] == rows
+    alike[there, own[there]] = -np.inf
+    best = np.argpartition(-alike, min(count, len(among)) - 1, axis=1)[:, :count]
+    order = np.argsort(-np.take_along_axis(alike, best, 1), axis=1, kind="stable")
+    best = np.take_along_axis(best, order, 1)
+    return among[best], np.take_along_axis(alike, best, 1)
+
+
+def _searches(space: np.ndarray, seed: int) -> list[Search]:
+    """Say who is compared with whom: all with all, or the rows of a cell with all rows to which it is near."""
+    everyone = np.arange(len(space))
+    if len(space) <= _ALL:
+        return [(everyone, everyone)]
+    with threadpool_limits(1):
+        cells = MiniBatchKMeans(-(-len(space) // _CELL), random_state=seed, n_init=1).fit(space)
+    reached, _ = nearest(space, cells.cluster_centers_, min(_CELLS, cells.n_clusters))
+    own = [np.flatnonzero(reached[:, 0] == cell) for cell in range(cells.n_clusters)]
+    return [(np.flatnonzero((reached == cell).any(1)), rows) for cell, rows in enumerate(own) if len(rows)]
 
 
 def joined_views(vectors: np.ndarray, texts: Sequence[str], seed: int) -> np.ndarray:
@@ -87,11 +115,3 @@ def smoothed(space: np.ndarray, near: np.ndarray, clusters: int, hops: int = 2) 
     for _ in range(hops):
         space = normalised(links @ space)
     return space
-
-
-def _cells(space: np.ndarray, seed: int) -> list[np.ndarray]:
-    if len(space) <= _CELL:
-        return [np.arange(len(space))]
-    with threadpool_limits(1):
-        cells = MiniBatchKMeans(-(-len(space) // (_CELL // 2)), random_state=seed, n_init=1).fit_predict(space)
-    return [rows for cell in np.unique(cells) if len(rows := np.flatnonzero(cells == cell))]
