@@ -144,7 +144,7 @@ def _train_as_before(run: Run, store: Store) -> float:
 
 
 def _undivided(run: Run) -> tuple[dict[str, Any], bytes]:
-    config = run.config.to_json()
+    config = {name: value for name, value in run.config.to_json().items() if name != "reasons"}
     config["knobs"] = {name: value for name, value in run.config.knobs.items() if name != "partition"}
     return config, (run.folder / "corpus.parquet").read_bytes()
 
