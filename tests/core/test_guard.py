@@ -56,32 +56,33 @@ def test_a_cluster_that_a_head_gave_up_is_not_filled_again() -> None:
     assert "3 of 8 left at step 10" in text and level == "warning"
 
 
-def merged(into: int) -> np.ndarray:
-    """Centres of which only some are left."""
-    return inhabited(blobs(0.3)[1], np.arange(into))
+def look_with(guard: Guard, step: int, clusters: int) -> None:
+    """Look at blobs of which a head knows only some."""
+    vectors, centres = blobs(0.3)
+    guard.look(step, vectors[guard.sample], inhabited(centres, np.arange(clusters)))
+
+
+def later_stage(begins: int) -> Guard:
+    """Return the guard of a stage that begins with so many clusters, after one that began with all."""
+    first = Guard(np.arange(400), CLUSTERS)
+    look_with(first, 0, CLUSTERS)
+    second = first.follow()
+    look_with(second, 0, begins)
+    return second
 
 
 def test_losses_of_one_stage_after_another_add_up() -> None:
     """Each stage alone keeps more than half of what it began with, both together do not."""
-    vectors, _ = blobs(0.3)
-    first = Guard(np.arange(400), CLUSTERS)
-    first.look(0, vectors[first.sample], merged(8))
-    second = first.follow()
-    second.look(0, vectors[first.sample], merged(6))
-    third, alone = second.follow(), Guard(np.arange(400), CLUSTERS)
-    for guard in (third, alone):
-        guard.look(0, vectors[first.sample], merged(6))
-        guard.look(10, vectors[first.sample], merged(5))
-    assert not alone.collapsed and third.collapsed and third.best.step == 0
+    later, alone = later_stage(6), Guard(np.arange(400), CLUSTERS)
+    look_with(alone, 0, 6)
+    for guard in (later, alone):
+        look_with(guard, 10, 5)
+    assert not alone.collapsed and later.collapsed and later.best.step == 0
 
 
 def test_a_stage_that_begins_fallen_together_is_left_as_it_began() -> None:
-    vectors, _ = blobs(0.3)
-    first = Guard(np.arange(400), CLUSTERS)
-    first.look(0, vectors[first.sample], merged(8))
-    second = first.follow()
-    second.look(0, vectors[first.sample], merged(2))
-    assert second.verdict == "collapsed" and second.best is second.looks[0]
+    later = later_stage(2)
+    assert later.verdict == "collapsed" and later.best is later.looks[0]
 
 
 def test_clusters_that_lose_their_order_and_not_their_number_are_told_so() -> None:
