@@ -49,7 +49,8 @@ part of each set, are to be held against each other, not against whole sets.
 
 BBC's articles are split where a full stop, question or exclamation mark is followed by a space and a capital,
 digit or quotation mark; parts of less than three words are left out. That gives 38,504 sentences, where the
-paper has 22,000: not to be compared."""
+paper has 22,000: not to be compared. They were trained when neighbours were sought within one cell each, and
+divided after they were sought across cells; divided as before, ClusterBERT had 76.9 / 52.0."""
 ENDING = ("cluster", "map", "describe")
 STAGE_FIGURES = ("acc", "nmi", "silhouette", "dunn")
 
