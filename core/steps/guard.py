@@ -28,11 +28,11 @@ class Look:
     before: float
     intra: float
     inter: float
-    dunn: float = 0.0
+    dunn: float | None = None  # of one cluster, or of points that are all equal, there is none
 
     def figures(self) -> dict[str, float]:
         """Return what curves are drawn of."""
-        return {name: float(value) for name, value in asdict(self).items() if name != "step"}
+        return {name: float(value) for name, value in asdict(self).items() if name != "step" and value is not None}
 
 
 def stratified(labels: np.ndarray, size: int, seed: int) -> np.ndarray:
@@ -94,7 +94,7 @@ class Guard:
             silhouette(self.before, labels, 0)[0] or 0.0,
             intra,
             inter,
-            dunn(space, labels) or 0.0,
+            dunn(space, labels),
         )
         self._labels = labels
         self.looks.append(seen)

@@ -44,8 +44,8 @@ it (none where a run was halted in between).
 
 What is traded for time on a CPU: as many layers learn as fit into a fixed number of multiplications; texts are
 said over the corpus's own tokens instead of all; ClusterBERT adapts for a fifth of an epoch instead of two and
-finds its clusters once instead of twice. Small tables leave room for more layers: rows of 4,000, a fixed random
-part of each set, are to be held against each other, not against whole sets.
+finds its clusters once, where the paper does so once or twice. Small tables leave room for more layers: rows of
+4,000, a fixed random part of each set, are to be held against each other, not against whole sets.
 
 BBC's articles are split where a full stop, question or exclamation mark is followed by a space and a capital,
 digit or quotation mark; parts of less than three words are left out. That gives 38,504 sentences, where the

@@ -99,6 +99,7 @@ def test_one_point_is_no_division_by_zero() -> None:
     guard.look(0, np.random.default_rng(0).normal(size=(50, 4)), np.eye(3, 4))
     seen = guard.look(10, np.ones((50, 4)), np.eye(3, 4))
     assert seen.clusters == 1 and seen.entropy == 0 and guard.verdict == "collapsed"
+    assert "dunn" in guard.looks[0].figures() and "dunn" not in seen.figures()  # none is not nought
 
 
 def test_a_start_in_one_cluster_is_no_collapse() -> None:
