@@ -98,12 +98,12 @@ def _add_job(job: argparse.ArgumentParser, home: Path) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     """Check everything, then run; nothing is written before all of it is known to be sound."""
-    from core.export import check_fits, format_of, table_bytes
     from core.files import save_bytes
-    from core.pipeline import prepare
+    from core.maps.projector import Projector
+    from core.runs.pipeline import prepare
     from core.runs.store import Store
-    from core.steps.projector import Projector
-    from core.worker import drive
+    from core.runs.worker import drive
+    from core.tables.export import check_fits, format_of, table_bytes
 
     out_format = _check_out(options.out, options.table, format_of) if options.out else ""
     corpus, config = _job(options)
@@ -194,11 +194,11 @@ def _column(columns: Any, asked: str | None) -> str | None:
 
 def _job(options: argparse.Namespace) -> tuple[Any, Any]:
     """Read the table and settle the configuration."""
-    from core.corpus import Corpus
-    from core.encoder import EMBEDDED
+    from core.encoder.encoder import EMBEDDED
     from core.methods import find_method
     from core.runs.config import TOKEN_LIMIT, resolve
-    from core.table import read_table
+    from core.tables import read_table
+    from core.tables.corpus import Corpus
 
     method = find_method(options.method).from_knobs(_knobs(options.knobs))
     data, reading = _bytes(options.table), _reading(options)
@@ -222,10 +222,10 @@ def _job(options: argparse.Namespace) -> tuple[Any, Any]:
 
 def _estimate(options: argparse.Namespace) -> int:
     """Measure a few batches and print what each stage would take."""
-    from core.forecast import measured_forecast
-    from core.pipeline import prepare, road
+    from core.bench.forecast import measured_forecast
+    from core.maps.projector import Projector
+    from core.runs.pipeline import prepare, road
     from core.runs.store import Store
-    from core.steps.projector import Projector
 
     corpus, config = _job(options)
     bench, method = prepare(config, corpus, Store(options.runs).cache, Projector())
@@ -241,12 +241,12 @@ def _estimate(options: argparse.Namespace) -> int:
 
 def _retrieve(options: argparse.Namespace) -> int:
     """Rank the candidates of every query and print how well that went."""
-    from core.encoder import EMBEDDED, check_encoder, find_device, load_encoder, read_shape
-    from core.retrieval import Lists, measure_retrieval
+    from core.encoder.encoder import EMBEDDED, check_encoder, find_device, load_encoder, read_shape
     from core.runs.config import TOKEN_LIMIT
+    from core.runs.retrieval import Lists, measure_retrieval
     from core.runs.store import Store
-    from core.table import read_table
-    from core.trained import trained_encoder
+    from core.runs.trained import trained_encoder
+    from core.tables import read_table
 
     if options.run and options.encoder:
         raise BadInput("Give either --run or --encoder, not both.")

@@ -6,11 +6,11 @@ from typing import Any
 
 import streamlit as st
 
-from core.corpus import Corpus, guess_id, guess_label, guess_text, guess_time
 from core.errors import BadInput
-from core.table import KINDS, Table, read_table
-from core.table.dialect import LINE_ENDS, ONE_COLUMN, SEPARATORS
-from core.table.encoding import ENCODINGS
+from core.tables import KINDS, Table, read_table
+from core.tables.corpus import Corpus, guess_id, guess_label, guess_text, guess_time
+from core.tables.dialect import LINE_ENDS, ONE_COLUMN, SEPARATORS
+from core.tables.encoding import ENCODINGS
 from pages.parts.services import begin_page, plain, start_afresh
 
 SAMPLE = Path(__file__).parent.parent / "assets" / "sample.csv"

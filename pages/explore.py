@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from core.clustering import Clustering
-from core.corpus import Corpus
-from core.export import table_bytes
+from core.clusters.clustering import Clustering
 from core.runs.store import Run
-from core.steps.describe import Topic
-from core.table import free_name
+from core.tables import free_name
+from core.tables.corpus import Corpus
+from core.tables.export import table_bytes
+from core.topics.describe import Topic
 from pages.parts.figures import Colouring, map_figure, words_figure
 from pages.parts.services import begin_page, finished_run, plain
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from core.corpus import NEW_COLUMNS
 from core.errors import BadInput
-from core.export import FORMATS, MIME, table_bytes
 from core.runs.store import Run
+from core.tables.corpus import NEW_COLUMNS
+from core.tables.export import FORMATS, MIME, table_bytes
 from pages.parts.services import begin_page, finished_run, plain
 
 PREVIEW_ROWS = 100

@@ -4,13 +4,13 @@ from typing import Any
 
 import streamlit as st
 
-from core.corpus import Corpus
-from core.encoder import EMBEDDED
+from core.encoder.encoder import EMBEDDED
 from core.errors import BadInput
 from core.methods.base import Method
-from core.pipeline import prepare
 from core.runs.config import HIGHEST_SEED, TOKEN_LIMIT, resolve
+from core.runs.pipeline import prepare
 from core.runs.store import Run
+from core.tables.corpus import Corpus
 from pages.parts.estimate import draw_estimate
 from pages.parts.knobs import draw_knobs
 from pages.parts.live import draw_replay

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 import torch
 
-from core.corpus import Corpus
 from core.events import Event
+from core.maps.projector import Projector
 from core.methods import find_method
 from core.runs.config import RunConfig, resolve
 from core.runs.store import Run, Store
-from core.steps.projector import Projector
+from core.tables.corpus import Corpus
 from core.work import T, Work
 
 torch.set_num_threads(1)

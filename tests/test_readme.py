@@ -4,15 +4,20 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from core.__main__ import _parser
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
+TREES = {
+    "README": README.split("## Where everything is")[1].split("```")[1],
+    "architecture": (ROOT / "docs" / "architecture.md").read_text("utf-8").split("```")[1],
+}
 
 
-def tree() -> list[str]:
-    """Return the paths that the annotated tree names."""
-    block = README.split("## Where everything is")[1].split("```")[1]
+def tree(block: str) -> list[str]:
+    """Return the paths that an annotated tree names."""
     paths, parents = [], [""]
     for line in block.strip("\n").splitlines():
         depth = (len(line) - len(line.lstrip())) // 2
@@ -22,18 +27,20 @@ def tree() -> list[str]:
     return paths
 
 
-def test_the_tree_is_true() -> None:
-    named = set(tree())
-    missing = {path for path in named if not (ROOT / path).exists()}
-    assert not missing, "the tree names what is not there"
+@pytest.mark.parametrize("block", TREES.values(), ids=TREES)
+def test_the_trees_name_only_what_is_there_and_say_what_it_is(block: str) -> None:
+    assert not {path for path in tree(block) if not (ROOT / path).exists()}
+    assert all(len(line.split()) > 2 for line in block.strip("\n").splitlines())
+
+
+def test_the_readme_names_every_folder() -> None:
+    folders = {f"core/{path.name}/" for path in (ROOT / "core").iterdir() if (path / "__init__.py").exists()}
+    assert folders <= set(tree(TREES["README"]))
+
+
+def test_the_long_tree_names_every_file() -> None:
     files = {str(path.relative_to(ROOT)) for folder in ("core", "pages") for path in (ROOT / folder).rglob("*.py")}
-    unnamed = {path for path in files if not path.endswith("__init__.py")} - named
-    assert not unnamed, "the tree leaves out what is there"
-
-
-def test_every_line_of_the_tree_says_what_it_is() -> None:
-    block = README.split("## Where everything is")[1].split("```")[1]
-    assert all(len(line.split()) > 2 for line in block.strip("\n").splitlines() if line.strip() != "pages/")
+    assert {path for path in files if not path.endswith("__init__.py")} <= set(tree(TREES["architecture"]))
 
 
 def test_the_smallest_method_is_printed_whole() -> None:

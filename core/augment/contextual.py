@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from core.augment.base import Augmenter
-from core.encoder import check_encoder, find_folder
+from core.encoder.encoder import check_encoder, find_folder
 from core.errors import BadInput
 from core.files import load_json
 

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from core.augment.base import Augmenter, change_words
-from core.clustering import normalised
+from core.encoder.vectors import normalised
 
 _WORD = re.compile(r"[^\W\d_][\w'+#-]*")
 _MOST_WORDS = 12_000

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from core.augment.base import Augmenter
-from core.bench import LARGEST_TEXTS, Bench
+from core.bench import Bench
+from core.bench.bench import LARGEST_TEXTS
+from core.encoder.tokens import text_digest
 from core.events import Note, Progress, StageStarted
 from core.files import forget_oldest, load_json, save_bytes
-from core.tokens import text_digest
 from core.work import Work
 
 _AT_ONCE = 500

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, get_type_hints
 import numpy as np
 
 from core.bench import Bench
-from core.clustering import Clustering
-from core.encoder import POOLINGS
+from core.bench.forecast import Forecast, Stage
+from core.clusters.clustering import Clustering
+from core.clusters.partition import LINKAGE, PARTITIONS, SMOOTH, partition
+from core.encoder.encoder import POOLINGS
+from core.encoder.shape import Shape
 from core.errors import BadInput
 from core.events import AFRESH, State
-from core.forecast import Forecast, Stage
-from core.shape import Shape
-from core.steps.partition import LINKAGE, PARTITIONS, SMOOTH, partition
 from core.work import Work
 
 

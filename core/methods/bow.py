@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
 from core.bench import Bench
-from core.clustering import Clustering
+from core.bench.forecast import PROGRAM, Forecast, Stage
+from core.clusters.clustering import Clustering
 from core.errors import BadInput
 from core.events import AFRESH, Progress, StageStarted, State
-from core.forecast import PROGRAM, Forecast, Stage
 from core.methods.base import STAGES, Method, knob
 from core.work import Work
 

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from core.bench import Bench
-from core.clustering import Clustering, cluster_means, matched_numbers
+from core.clusters.clustering import Clustering, cluster_means, matched_numbers
+from core.clusters.partition import SMOOTH
+from core.clusters.start import find_start
 from core.events import AFRESH, KEPT, State
+from core.learning.guard import Guard, inhabited
+from core.learning.loop import Course, Targets, all_vectors, represent, train
 from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK
 from core.methods.tsdae import ADAPT, DECODER, Noise, Tsdae
-from core.steps.guard import Guard, inhabited
-from core.steps.partition import SMOOTH
-from core.steps.start import find_start
-from core.steps.train import Course, Targets, all_vectors, represent, train
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed
     from torch import Tensor
 
-    from core.nn.networks import DenoisingHeads
-    from core.nn.packing import Pack
-    from core.nn.training import Learner
+    from core.encoder.packing import Pack
+    from core.learning.learner import Learner
+    from core.learning.networks import DenoisingHeads
 
 FORM, HARDEN = "form", "harden"
 Find = Callable[[int], Work[np.ndarray]]

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.bench import Bench
-from core.clustering import cluster_means
+from core.clusters.clustering import cluster_means
+from core.clusters.neighbours import NEAR, joined_views, near_rows
+from core.clusters.start import STARTS, find_start
+from core.encoder.shape import TOKENS_HELD, Shape
+from core.encoder.tokens import Tokens
 from core.events import Note, StageStarted
+from core.learning.depth import DEPTHS, settle_depth
+from core.learning.guard import SAMPLE, Guard, stratified
 from core.methods.base import AUTO, STAGES, Encoding, Method, knob
-from core.nn.depth import DEPTHS, settle_depth
-from core.shape import TOKENS_HELD, Shape
-from core.steps.guard import SAMPLE, Guard, stratified
-from core.steps.neighbours import NEAR, joined_views, near_rows
-from core.steps.start import STARTS, find_start
-from core.tokens import Tokens
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed
     from torch import nn
 
-    from core.nn.training import Learner, Source
-    from core.nn.trunk import Trunk
+    from core.encoder.trunk import Trunk
+    from core.learning.learner import Learner, Source
 
 
 QUICK, BALANCED, PAPER = "quick look", "balanced", "paper settings"
@@ -94,7 +94,7 @@ class Deep(Encoding):
 
     def learner(self, bench: Bench, trunk: "Trunk", heads: "nn.Module", source: "Source") -> "Learner":
         """Return what takes the steps."""
-        from core.nn.training import Learner
+        from core.learning.learner import Learner
 
         return Learner(
             trunk,

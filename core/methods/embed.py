@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from core.bench import Bench
-from core.clustering import Clustering
+from core.bench.forecast import Forecast, Stage
+from core.clusters.clustering import Clustering
 from core.events import AFRESH, State
-from core.forecast import Forecast, Stage
 from core.methods.base import Encoding
 from core.work import Work
 

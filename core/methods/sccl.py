@@ -12,23 +12,23 @@ from core.augment.contextual import Contextual
 from core.augment.views import STAGE as AUGMENT
 from core.augment.views import make_views
 from core.bench import Bench
-from core.clustering import Clustering, cluster_means, matched_numbers
+from core.bench.forecast import Forecast, Stage
+from core.clusters.clustering import Clustering, cluster_means, matched_numbers
+from core.clusters.neighbours import reach
+from core.clusters.partition import SMOOTH, UMAP
+from core.clusters.start import find_start
 from core.errors import BadInput
 from core.events import AFRESH, State
-from core.forecast import Forecast, Stage
+from core.learning.loop import Course, all_vectors, represent, train
 from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Beginning, Deep
-from core.steps.neighbours import reach
-from core.steps.partition import SMOOTH, UMAP
-from core.steps.start import find_start
-from core.steps.train import Course, all_vectors, represent, train
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed
     from torch import Tensor
 
-    from core.nn.networks import ScclHeads
-    from core.nn.training import Learner
+    from core.learning.learner import Learner
+    from core.learning.networks import ScclHeads
 
 SIMILAR, DROPOUT, COLUMNS = "similar", "dropout", "columns"
 VIEWS = (SIMILAR, *AUGMENTERS, "neighbour+worddrop", "neighbour+charswap", "contextual+charswap", COLUMNS, DROPOUT)
@@ -148,8 +148,8 @@ class Sccl(Deep):
 
     def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Encode, augment, prepare, train, then partition what was learnt, starting from the learnt centres."""
-        from core.nn.networks import ScclHeads
-        from core.nn.trunk import Trunk
+        from core.encoder.trunk import Trunk
+        from core.learning.networks import ScclHeads
 
         beginning = yield from self.begin(bench)
         views = yield from self._make_views(bench)
@@ -189,7 +189,7 @@ class Sccl(Deep):
     def _train(
         self, learner: "Learner", heads: "ScclHeads", beginning: Beginning, bench: Bench, state: State
     ) -> Work[None]:
-        from core.nn.training import batch_rows
+        from core.learning.learner import batch_rows
 
         rows, turn = len(bench.texts), self.steps // 2 if self.objective == "sequential" else 0
         guard, near = beginning.guard, beginning.near[:, : max(reach(len(bench.texts), self.clusters, NEAREST), 1)]

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from core.bench import Bench
-from core.clustering import Clustering, cluster_means
-from core.encoder import read_shape
+from core.bench.forecast import Forecast, Stage
+from core.clusters.clustering import Clustering, cluster_means
+from core.encoder.encoder import read_shape
+from core.encoder.shape import DECODABLE
+from core.encoder.tokens import Tokens
 from core.errors import BadInput
 from core.events import AFRESH, State
-from core.forecast import Forecast, Stage
+from core.learning.guard import Guard, inhabited
+from core.learning.loop import Course, represent, train
 from core.methods.base import knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Beginning, Saying
-from core.shape import DECODABLE
-from core.steps.guard import Guard, inhabited
-from core.steps.train import Course, represent, train
-from core.tokens import Tokens
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed
     from torch import Tensor
 
-    from core.nn.networks import DenoisingHeads
-    from core.nn.packing import Pack
-    from core.nn.training import Learner, Source
+    from core.encoder.packing import Pack
+    from core.learning.learner import Learner, Source
+    from core.learning.networks import DenoisingHeads
 
 ADAPT, DECODER = "adapt", "prepare decoder"
 _TOKENS_KNOWN = 30_000  # by most encoders
@@ -139,8 +139,8 @@ class Tsdae(Saying):
 
     def _adapted(self, bench: Bench, state: State) -> Work[tuple["Learner", Beginning, "DenoisingHeads", "Noise"]]:
         """Return the learner at the end of the first stage, how it began, its heads and what makes texts noisy."""
-        from core.nn.networks import DenoisingHeads
-        from core.nn.trunk import Trunk
+        from core.encoder.trunk import Trunk
+        from core.learning.networks import DenoisingHeads
 
         beginning = yield from self.begin(bench)
         encoder = bench.load()
@@ -188,15 +188,15 @@ class Noise:
         self, tokens: Tokens, kept: "Source | None", tokenizer: object, ratio: float, size: int, seed: int
     ) -> None:
         """Know the corpus's tokens, what a decoder's frozen layers make of them, and which of them begin words."""
-        from core.nn.noise import Vocabulary
+        from core.learning.noise import Vocabulary
 
         self.tokens, self._kept, self.known = tokens, kept, Vocabulary.of(tokenizer)
         self.ratio, self.size, self.seed = ratio, size, seed
 
     def batch(self, step: int, drawn: int) -> tuple[Tokens, Tokens, np.ndarray]:
         """Return the texts of a stage's step, what is left of them, and their rows; ``drawn`` makes noise fresh."""
-        from core.nn.noise import without_words
-        from core.nn.training import batch_rows
+        from core.learning.learner import batch_rows
+        from core.learning.noise import without_words
 
         rows = batch_rows(len(self.tokens), self.size, self.seed, step)
         texts = self.tokens.taken(rows)
@@ -204,7 +204,7 @@ class Noise:
 
     def sample(self) -> tuple[Tokens, np.ndarray]:
         """Return what noise leaves of some texts that no step has drawn, and their rows."""
-        from core.nn.noise import without_words
+        from core.learning.noise import without_words
 
         rows = np.linspace(0, len(self.tokens), min(_SAMPLE, len(self.tokens)), endpoint=False).astype(np.int64)
         return without_words(self.tokens.taken(rows), self.known, self.ratio, np.random.default_rng(self.seed)), rows

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from core.bench import Bench
-from core.clustering import Clustering, soft_assignment
-from core.encoder import knows_masks
+from core.bench.forecast import Forecast, Stage
+from core.clusters.clustering import Clustering, soft_assignment
+from core.clusters.partition import tell_unfilled
+from core.encoder.encoder import knows_masks
+from core.encoder.tokens import Tokens
 from core.errors import BadInput
 from core.events import AFRESH, Note, Progress, StageStarted, State
-from core.forecast import Forecast, Stage
+from core.learning.guard import Guard, inhabited
+from core.learning.loop import Course, Targets, all_vectors, represent, train
 from core.methods.base import knob, partition_knob
 from core.methods.deep import BALANCED, DEEP_STAGES, PAPER, QUICK, Saying
 from core.methods.tsdae import following
-from core.steps.guard import Guard, inhabited
-from core.steps.partition import tell_unfilled
-from core.steps.train import Course, Targets, all_vectors, represent, train
-from core.tokens import Tokens
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed
     from torch import Tensor
 
-    from core.nn.networks import UftHeads
-    from core.nn.noise import Vocabulary
-    from core.nn.packing import Pack
-    from core.nn.training import Learner
+    from core.encoder.packing import Pack
+    from core.learning.learner import Learner
+    from core.learning.networks import UftHeads
+    from core.learning.noise import Vocabulary
 
 CENTRES = "centres"
 WARM, TRAIN = "warm up", "train"
@@ -110,9 +110,9 @@ class Uft(Saying):
 
     def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Encode, warm the head up, train; labels are the nearest learnt centres unless another partition is asked."""
-        from core.nn.networks import UftHeads
-        from core.nn.noise import Vocabulary
-        from core.nn.trunk import Trunk
+        from core.encoder.trunk import Trunk
+        from core.learning.networks import UftHeads
+        from core.learning.noise import Vocabulary
 
         beginning = yield from self.begin(bench)
         encoder = bench.load()
@@ -197,8 +197,8 @@ class _Pupil:
     def _step(self, step: int, combine: Any) -> bool:
         import torch
 
-        from core.nn.noise import masked
-        from core.nn.training import batch_rows
+        from core.learning.learner import batch_rows
+        from core.learning.noise import masked
 
         method, learner, heads = self.method, self.learner, self.heads
         rows = batch_rows(self.rows, method.batch, self.seed, step)

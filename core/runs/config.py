@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from core.corpus import Corpus
-from core.encoder import EMBEDDED, check_encoder, check_precision, default_precision, find_device, read_shape
+from core.encoder.encoder import EMBEDDED, check_encoder, check_precision, default_precision, find_device, read_shape
+from core.encoder.tokens import guess_lengths
 from core.errors import BadInput
 from core.methods import Method, find_method
-from core.tokens import guess_lengths
+from core.tables.corpus import Corpus
 
 HIGHEST_SEED = 999_999
 TOKEN_LIMIT = 256

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from core.clustering import matched_numbers
+from core.clusters.clustering import matched_numbers
 from core.files import save_tensors, slug
-from core.steps.frames import displacement
-from core.steps.project import LAYOUTS
+from core.maps.align import displacement
+from core.maps.project import LAYOUTS
 
 ENDED = "cluster"  # the stage of the last frame
 

@@ -16,15 +16,15 @@ import pandas as pd
 import pyarrow.parquet
 from filelock import FileLock, Timeout
 
-from core.clustering import Clustering
-from core.corpus import Corpus
+from core.clusters.clustering import Clustering
 from core.errors import BadInput
 from core.events import KEPT, Checkpoint, Event, Snapshot, State, look_at
 from core.files import load_json, save_array, save_file, save_json, save_tensors, slug
 from core.runs.config import RunConfig
 from core.runs.frames import Frames, snapshot_file
 from core.runs.log import Log, Story
-from core.steps.describe import Topic
+from core.tables.corpus import Corpus
+from core.topics.describe import Topic
 
 _RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9_]{1,40}-[0-9a-f]{6}")
 _ARRAYS = ("vectors", "soft", "labels", "centres")

@@ -5,13 +5,13 @@ from typing import Any
 import streamlit as st
 
 from core.bench import Bench
-from core.corpus import Corpus
-from core.encoder import is_here
+from core.bench.forecast import Forecast, measured_forecast, rough_forecast
+from core.encoder.encoder import is_here
 from core.errors import BadInput
-from core.forecast import Forecast, measured_forecast, rough_forecast
 from core.methods.base import Method
-from core.pipeline import prepare, road
 from core.runs.config import RunConfig, resolve
+from core.runs.pipeline import prepare, road
+from core.tables.corpus import Corpus
 from pages.parts.progress import spoken_time
 from pages.parts.services import plain, store, worker
 

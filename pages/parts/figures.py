@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from core.corpus import as_times
+from core.tables.corpus import as_times
 
 COLOURS = (
     "#2f7fd1",

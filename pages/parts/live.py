@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.runs.frames import ENDED, Frame, numbered_as_at_the_end
 from core.runs.store import Run
-from core.steps.describe import Wording, unique_topic_names
+from core.topics.describe import Wording, unique_topic_names
 from pages.parts.curves import Figures, curves_figure
 from pages.parts.figures import Colouring
 from pages.parts.replay import live_figure, replay_figure

@@ -12,7 +12,7 @@ import streamlit as st
 from core.errors import BadInput
 from core.runs import default_folder
 from core.runs.store import Run, Store
-from core.worker import Worker
+from core.runs.worker import Worker
 
 SCRIPT_THREAD = "ScriptRunner.scriptThread"  # Streamlit's name for a thread that draws a page
 LAST_LOOK = 10.0  # seconds a page may take to end

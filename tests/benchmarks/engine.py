@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from core.bench import Bench
-from core.encoder import EMBEDDED, find_folder
-from core.steps.projector import Projector
-from core.table import read_table
+from core.encoder.encoder import EMBEDDED, find_folder
+from core.maps.projector import Projector
+from core.tables import read_table
 from tests.benchmarks.steps import compare_steps, measure_memory
 from tests.benchmarks.timing import drained, matmul_peak, timed
 

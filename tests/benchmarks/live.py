@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from core.corpus import Corpus
+from core.maps.projector import Projector
 from core.methods import find_method
-from core.painter import Painter
 from core.runs.config import RunConfig, resolve
+from core.runs.painter import Painter
 from core.runs.store import Run, Store
-from core.steps.projector import Projector
-from core.table import read_table
-from core.worker import drive
+from core.runs.worker import drive
+from core.tables import read_table
+from core.tables.corpus import Corpus
 from tests.browser.chromium import ARGUMENTS, find_chromium
 from tests.browser.conftest import start_server
 

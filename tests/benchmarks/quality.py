@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from core.corpus import Corpus
+from core.maps.projector import Projector
 from core.methods import find_method
 from core.runs.config import resolve
 from core.runs.store import Run, Store
-from core.steps.projector import Projector
-from core.table import read_table
-from core.worker import drive
+from core.runs.worker import drive
+from core.tables import read_table
+from core.tables.corpus import Corpus
 from tests.benchmarks.cells import CLASSES, FIGURES, TABLES, Cell, bbc_sentences
 
 HERE = Path(__file__).parent

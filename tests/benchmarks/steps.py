@@ -10,12 +10,12 @@ import numpy as np
 import psutil
 import torch
 
-from core.encoder import EMBEDDED, TOKENS_PER_BATCH, Encoder
-from core.nn.networks import ScclHeads
-from core.nn.prefix import keep_prefix
-from core.nn.training import Learner, batch_rows
-from core.nn.trunk import Trunk
-from core.tokens import Tokens
+from core.encoder.encoder import EMBEDDED, TOKENS_PER_BATCH, Encoder
+from core.encoder.tokens import Tokens
+from core.encoder.trunk import Trunk
+from core.learning.learner import Learner, batch_rows
+from core.learning.networks import ScclHeads
+from core.learning.prefix import keep_prefix
 from tests.benchmarks.timing import drained, timed
 
 BATCH, CLUSTERS, STEPS = 256, 20, 3

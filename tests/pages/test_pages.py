@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.corpus import Corpus
+from core.maps.projector import Projector
 from core.runs.store import Run, Store
-from core.steps.projector import Projector
-from core.worker import drive
+from core.runs.worker import drive
+from core.tables.corpus import Corpus
 from tests.conftest import make_config, obvious_table
 from tests.pages.tabs import HOSTILE, bring, has_button, open_page, prepared, words_on
 

@@ -9,20 +9,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.corpus import Corpus
 from core.events import Queued, StageStarted
+from core.maps.projector import Projector
 from core.methods import METHODS
-from core.painter import Painter, paint
 from core.runs.frames import ENDED
+from core.runs.painter import Painter, paint
 from core.runs.store import Run, Store
-from core.steps.projector import Projector
-from core.worker import drive
+from core.runs.worker import drive
+from core.tables.corpus import Corpus
 from pages.parts import live, progress, services
 from pages.parts.curves import curves_figure
 from pages.parts.figures import Colouring
 from pages.parts.replay import live_figure, replay_figure
 from tests.conftest import make_config, obvious_table
-from tests.core.test_worker import slowly, wait_for
+from tests.core.runs.test_worker import slowly, wait_for
 from tests.pages.tabs import HOSTILE, bring, has_button, open_page, prepared, words_on
 
 

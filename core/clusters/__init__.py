@@ -1,0 +1,1 @@
+"""What divides: partitions, where clusters start, and how good a division is."""

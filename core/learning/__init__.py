@@ -1,0 +1,1 @@
+"""What trains: losses, networks, the training loop and its guard."""

@@ -1,0 +1,187 @@
+"""The loop that every training goes through: steps, looks, checkpoints, and what is kept in the end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.events import (
+    KEPT,
+    Checkpoint,
+    Measured,
+    Note,
+    Progress,
+    Snapshot,
+    StageStarted,
+    State,
+    best_of,
+    look_at,
+)
+from core.learning.guard import Guard
+from core.learning.learner import Diverged, Learner
+from core.work import Work
+
+_REPRESENT = "represent"
+
+
+@dataclass(frozen=True)
+class Course:
+    """How long a training may take and how often it is looked at.
+
+    ``turn`` is a step at which the objective changes: only what is seen after it decides when to stop, and what to
+    keep.
+    With ``keeps_best`` false the end is kept unless it collapsed, and no stop comes earlier: for stages whose gain
+    no figure without labels can show.
+    """
+
+    stage: str
+    steps: int
+    every: int
+    turn: int = 0
+    keeps_best: bool = True
+
+
+def _is_settled(kept: Checkpoint, stage: str) -> bool:
+    """Say whether a person's choice leaves a stage nothing to do: it is that of the choice, or comes after it."""
+    return kept.values["stage"] == stage or stage in kept.values["later"]
+
+
+def train(
+    learner: Learner,
+    guard: Guard,
+    course: Course,
+    take: Callable[[int], bool],
+    centres: Callable[[np.ndarray], np.ndarray],
+    state: State,
+    ready: Callable[[int], Work[None]] | None = None,
+    begin_with: Callable[[], Work[None]] | None = None,
+) -> Work[None]:
+    """Take steps until the course is over, the guard says stop or the loss is no number; keep the best checkpoint.
+
+    ``take`` takes the step of a number, from 0, and says whether memory sufficed; ``ready`` does what must be done
+    before it, such as new targets, and ``begin_with`` what the whole stage begins with. The guard's clusters start
+    from ``centres`` of the sample's vectors. The learner is left at the checkpoint that the guard calls best.
+    """
+    stage, total = course.stage, max(course.steps, 1)
+    guard.turn = course.turn
+    yield StageStarted(stage, total)
+    if (kept := state.get(KEPT)) is not None and _is_settled(kept, stage):
+        if kept.values["stage"] == stage:
+            learner.load(state[look_at(stage, int(kept.values["step"]))])
+            yield Note(f"Step {kept.values['step']:,} of {stage} is kept, as asked for.")
+        yield Progress(stage, total, total)
+        return
+    if begin_with is not None:
+        yield from begin_with()
+    if stage in state:
+        best, begin = state[best_of(stage)], int(state[stage].values["begin"])
+        learner.restore(state[stage])
+        guard.restore(state[stage])
+    else:
+        best, begin = learner.checkpoint(best_of(stage)), learner.steps
+        yield best  # kept from the start: nothing that follows need be better
+        yield from _look(learner, guard, stage, 0, centres, {})
+
+    def standing() -> Checkpoint:
+        return learner.checkpoint(stage, guard.values() | {"begin": begin}, guard.arrays())
+
+    good, done = standing(), learner.steps - begin
+    while done < course.steps and not _over(guard, course):
+        try:
+            if ready is not None:
+                yield from ready(done)
+            if not take(done):
+                yield Note(f"Memory ran short: {learner.piece_tokens:,} tokens are now taken at a time.", "warning")
+            done = learner.steps - begin
+            yield Progress(stage, done, total)
+            if done % course.every and done < course.steps:
+                continue
+            terms = learner.told()
+        except Diverged:
+            learner.restore(good)
+            done = learner.steps - begin
+            yield Note(f"The loss is no number any more: training ends as it was at step {done}.", "warning")
+            break
+        yield from _look(learner, guard, stage, done, centres, terms)
+        if guard.best is guard.looks[-1] or (not course.keeps_best and not guard.collapsed):
+            best = learner.checkpoint(best_of(stage))
+            yield best
+        good = standing()
+        yield good
+    yield Progress(stage, total, total)
+    if int(best.values["steps"]) != learner.steps:
+        learner.restore(best)
+    if course.keeps_best and course.steps:
+        yield Note(*guard.sentence(stage))
+    elif guard.collapsed:
+        end = learner.steps - begin
+        yield Note(f"The clusters began to fall together: the stage ends as it was at step {end}.", "warning")
+
+
+def _over(guard: Guard, course: Course) -> bool:
+    return bool(guard.verdict) if course.keeps_best else guard.collapsed
+
+
+def _look(
+    learner: Learner,
+    guard: Guard,
+    stage: str,
+    step: int,
+    centres: Callable[[np.ndarray], np.ndarray],
+    terms: dict[str, float],
+) -> Work[None]:
+    vectors = learner.sampled(guard.sample)
+    seen = guard.look(step, vectors, centres(vectors))
+    yield Measured(stage, step, terms | seen.figures())
+    yield learner.weights(look_at(stage, step))
+    yield Snapshot(stage, step, guard.sample, vectors, guard.labels)
+
+
+def represent(learner: Learner, rows: int, state: State) -> Work[np.ndarray]:
+    """Return the vectors of all texts as the trained encoder sees them; kept, so that a resumed run need not again."""
+    yield StageStarted(_REPRESENT, rows)
+    if _REPRESENT in state:
+        vectors = state[_REPRESENT].arrays["vectors"]
+    else:
+        vectors = yield from all_vectors(learner, rows, _REPRESENT)
+        yield Checkpoint(_REPRESENT, {"vectors": vectors})
+    yield Progress(_REPRESENT, rows, rows)
+    return vectors
+
+
+def all_vectors(learner: Learner, rows: int, stage: str = "") -> Work[np.ndarray]:
+    """Return the vectors of all texts as the encoder sees them now, without noise; raise Diverged if one is none."""
+    vectors, done = np.empty((rows, learner.trunk.shape.width), np.float32), 0
+    for places, batch in learner.vectors(np.arange(rows)):
+        vectors[places] = batch
+        done += len(places)
+        yield Progress(stage, done, rows) if stage else None
+    if not np.isfinite(vectors).all():
+        raise Diverged
+    return vectors
+
+
+class Targets:
+    """What a stage learns towards, over the whole set: found anew every ``length`` steps, and kept.
+
+    Kept, because a resumed training must go on with the targets it had, which the weights of today would not give.
+    The last two are: a resumed training begins at its last look, which may lie before the newest targets.
+    """
+
+    def __init__(self, stage: str, length: int, find: Callable[[int], Work[np.ndarray]], state: State) -> None:
+        """``find`` finds the targets of a number, from 0; those that a checkpoint holds are used instead."""
+        self.names, self.length, self.find = (f"targets of {stage}", f"other targets of {stage}"), max(length, 1), find
+        self.kept, self.number = [state[name] for name in self.names if name in state], -1
+        self.values = np.empty((0, 0), np.float32)
+
+    def ready(self, step: int) -> Work[None]:
+        """Make sure that the targets are those of a step."""
+        number = step // self.length
+        if number == self.number:
+            return
+        if known := [kept for kept in self.kept if kept.values["number"] == number]:
+            self.values = known[0].arrays["targets"]
+        else:
+            self.values = yield from self.find(number)
+            yield Checkpoint(self.names[number % 2], {"targets": self.values}, {"number": number})
+        self.number = number

@@ -1,1 +1,0 @@
-"""Steps every method shares: partition, project, describe, evaluate."""

@@ -1,0 +1,1 @@
+"""What names: the words, the typical texts and the names of clusters."""
