@@ -84,7 +84,7 @@ def _add_job(job: argparse.ArgumentParser, home: Path) -> None:
     job.add_argument("--encoder", metavar="NAME", help="a Hugging Face id or a folder; default: the embedded one")
     job.add_argument("--seed", type=int, default=0, metavar="N")
     job.add_argument("--token-limit", type=int, metavar="N", help="how many tokens of a text are read; default: 256")
-    job.add_argument("--precision", metavar="NAME", help="float32, bfloat16, float16 or int8; default: by device")
+    job.add_argument("--precision", metavar="NAME", help="float32, bfloat16 or float16; default: by device")
     job.add_argument("--threads", type=int, metavar="N", help="default: all cores but one")
     job.add_argument("--runs", type=Path, default=home, metavar="DIR", help="where runs are kept; default: %(default)s")
     reading = job.add_argument_group("how the file is read, where the app finds it wrongly")
@@ -241,7 +241,8 @@ def _estimate(options: argparse.Namespace) -> int:
 
 def _retrieve(options: argparse.Namespace) -> int:
     """Rank the candidates of every query and print how well that went."""
-    from core.encoder.encoder import EMBEDDED, check_encoder, find_device, load_encoder, read_shape
+    from core.encoder.encoder import find_device, load_encoder
+    from core.encoder.source import EMBEDDED, check_encoder, read_shape
     from core.runs.config import TOKEN_LIMIT
     from core.runs.retrieval import Lists, measure_retrieval
     from core.runs.store import Store

@@ -4,17 +4,17 @@ from typing import Any
 
 import streamlit as st
 
-from core.encoder.encoder import EMBEDDED
+from core.encoder.source import EMBEDDED
 from core.errors import BadInput
-from core.methods.base import Method
+from core.methods import METHODS
 from core.runs.config import HIGHEST_SEED, TOKEN_LIMIT, resolve
 from core.runs.pipeline import prepare
 from core.runs.store import Run
 from core.tables.corpus import Corpus
 from pages.parts.estimate import draw_estimate
-from pages.parts.knobs import draw_knobs
+from pages.parts.knobs import draw_knobs, knob_values
 from pages.parts.live import draw_replay
-from pages.parts.methods import choose_method
+from pages.parts.methods import choose_method, chosen_name
 from pages.parts.progress import LIVE, draw_notes, draw_queue, draw_road, draw_warnings, spoken_time, watch
 from pages.parts.services import (
     STATUS_ICONS,
@@ -32,8 +32,10 @@ from pages.parts.services import (
 def main() -> None:
     """Show the run being looked at, and below it the form for a new one."""
     begin_page("Train")
-    run = choose_run()
     corpus: Corpus | None = st.session_state.get("corpus")
+    if corpus is not None and "wanted" in st.session_state:
+        _start_wanted(corpus)
+    run = choose_run()
     if run:
         _show_run(run)
     if corpus is not None and len(corpus.used):
@@ -119,9 +121,8 @@ def _draw_form(corpus: Corpus, folded: bool) -> None:
         st.caption(f"{len(corpus.used):,} texts of {plain(st.session_state['file'])}, column {plain(corpus.text)}.")
         method = choose_method()
         values = draw_knobs(method)
-        encoder, token_limit = EMBEDDED, TOKEN_LIMIT
         left, middle, right = st.columns(3)
-        seed = left.number_input(
+        left.number_input(
             "Seed",
             0,
             HIGHEST_SEED,
@@ -131,14 +132,14 @@ def _draw_form(corpus: Corpus, folded: bool) -> None:
             help="The same seed gives the same clusters, today and tomorrow.",
         )
         if method.needs_encoder:
-            encoder = middle.text_input(
+            middle.text_input(
                 "Encoder",
                 EMBEDDED,
                 key="encoder",
                 persist_state="session",
                 help="The embedded one, any Hugging Face name, or a folder on this machine.",
             )
-            token_limit = right.number_input(
+            right.number_input(
                 "Token limit",
                 8,
                 8_192,
@@ -147,25 +148,49 @@ def _draw_form(corpus: Corpus, folded: bool) -> None:
                 persist_state="session",
                 help="How many tokens of a text are read; a token is a word or a part of one.",
             )
-        settings = {"encoder": (encoder or EMBEDDED).strip(), "seed": int(seed), "token_limit": int(token_limit)}
-        if st.button("Start", type="primary", icon=":material/play_arrow:"):
-            _create(corpus, method, values, settings)
+        st.button("Start", type="primary", icon=":material/play_arrow:", on_click=_ask)
+        asked = _asked()
+        if (refused := st.session_state.get("refused")) and refused[0] == asked:
+            st.error(plain(refused[1]), icon=":material/error:")
         if box.open:  # nothing is measured for a form that nobody looks at
-            draw_estimate(corpus, method, values, settings)
+            draw_estimate(corpus, method, values, asked[2])
 
 
-def _create(corpus: Corpus, method: type[Method], values: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Make the run and queue it, or say in a sentence why not."""
+def _asked() -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return what the form asks for at this moment: method, knobs and the other settings."""
+    state, method = st.session_state, METHODS[chosen_name()]
+    settings: dict[str, Any] = {"seed": int(state.get("seed", 0))}
+    if method.needs_encoder:
+        settings["encoder"] = str(state.get("encoder") or EMBEDDED).strip()
+        settings["token_limit"] = int(state.get("token-limit", TOKEN_LIMIT))
+    return method.name, knob_values(method), settings
+
+
+def _ask() -> None:
+    """Remember that Start was pressed, and what the form said at that moment.
+
+    This runs before anything is drawn. A page that is drawn anew before it has come to its button, as after Enter in a
+    field, would forget that the button was pressed.
+    """
+    st.session_state["wanted"] = _asked()
+
+
+def _start_wanted(corpus: Corpus) -> None:
+    """Make the run that was asked for and queue it, or keep the sentence that says why not."""
     state = st.session_state
+    wanted = state["wanted"]
+    name, values, settings = wanted
     source = {"file": state["file"], "file_sha256": state["sha256"], "reading": state["reading"]}
     try:
         with st.spinner("Checking"):
-            config = resolve(corpus, method.from_knobs(values), **source, **settings)
+            config = resolve(corpus, METHODS[name].from_knobs(values), **source, **settings)
             prepare(config, corpus, store().cache, worker().projector)
-            run = store().create(config, corpus)
+        run = store().create(config, corpus)
     except (BadInput, OSError) as refusal:
-        st.error(plain(str(refusal)), icon=":material/error:")
+        state["refused"] = wanted, str(refusal)
+        del state["wanted"]
         return
+    del state["wanted"]  # nothing can interrupt the page since the run was made, so there is one run for one click
     _start(run)
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from core.augment.base import Augmenter
-from core.encoder.encoder import check_encoder, find_folder
+from core.encoder.source import check_encoder, find_folder, read_config, small_files
 from core.errors import BadInput
-from core.files import load_json
 
 CLOSENESS = ("lowest", "middle", "highest")
 _CANDIDATES, _DRAWN_FROM = 10, 10
 _LONGEST = 128
 _TEXTS_AT_ONCE = 32
+_Model = tuple[str, str]  # a name and, if it is from the hub, the revision
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,14 @@ class BackTranslation(Augmenter):
         for model in (self.away, self.home):
             try:
                 check_encoder(model)
-                folder = find_folder(model)
+                kinds = read_config(model).get("architectures") or []
             except BadInput as refusal:
                 return str(refusal)
-            kinds = load_json(folder / "config.json").get("architectures") or []
             if not any("MTModel" in kind or "ConditionalGeneration" in kind for kind in kinds):
                 return f"“{model}” is no translation model."
-            if not (folder / "tokenizer.json").exists() and find_spec("sentencepiece") is None:
+            folder = small_files(model)  # of a model from the hub, all that is known yet is its config
+            has_words = (folder / "tokenizer.json").exists() or not any(folder.glob("*.safetensors"))
+            if not has_words and find_spec("sentencepiece") is None:
                 return f"“{model}” needs one more package: pip install sentencepiece."
         return None
 
@@ -57,10 +58,15 @@ class BackTranslation(Augmenter):
         """Return the models, which two of the candidates are meant and which of them this is."""
         return f"{self.away} {self.home} {self.closeness} {self.member}"
 
+    @property
+    def _models(self) -> tuple[_Model, _Model]:
+        known = self.bench.revisions
+        return (self.away, known.get(self.away, "")), (self.home, known.get(self.home, ""))
+
     def augment(self, texts: Sequence[str], strength: float, seed: int) -> list[str]:
         """Return one member of each text's pair; a text without words stays."""
         rows = [row for row, text in enumerate(texts) if text.strip()]
-        found = _route(self.away, self.home, self.bench.device).candidates(tuple(texts[row] for row in rows), seed)
+        found = _route(*self._models, self.bench.device).candidates(tuple(texts[row] for row in rows), seed)
         new = list(texts)
         for row, candidates in zip(rows, found, strict=True):
             new[row] = candidates[pair_by_bleu(texts[row], candidates, self.closeness)[self.member]]
@@ -86,8 +92,8 @@ def pair_by_bleu(text: str, candidates: Sequence[str], closeness: str) -> tuple[
 class _Route:
     """The two models of a journey, and the last candidates, because both views of a text come from the same ten."""
 
-    away: str
-    home: str
+    away: _Model
+    home: _Model
     device: str
     _last: tuple[tuple[tuple[str, ...], int], list[list[str]]] | None = field(default=None)
 
@@ -120,14 +126,14 @@ class _Route:
 
 
 @lru_cache(maxsize=1)
-def _route(away: str, home: str, device: str) -> _Route:
+def _route(away: _Model, home: _Model, device: str) -> _Route:
     return _Route(away, home, device)
 
 
-def _loaded(model: str, device: str) -> tuple[Any, Any]:
+def _loaded(model: _Model, device: str) -> tuple[Any, Any]:
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    folder, options = find_folder(model), {"local_files_only": True, "trust_remote_code": False}
+    folder, options = find_folder(*model), {"local_files_only": True, "trust_remote_code": False}
     tokenizer = AutoTokenizer.from_pretrained(folder, **options)
     return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(folder, use_safetensors=True, **options).eval().to(device)
 

@@ -14,7 +14,7 @@ from core.augment.base import Augmenter, change_words
 class CharSwap(Augmenter):
     """Swaps, replaces, deletes or inserts one letter in some words, as hasty fingers do.
 
-    Relations: SCCL's paper finds it weaker than a change of words; after a change of words it is their Fig 5.
+    Relations: SCCL's paper tries it only after a change of words (Fig 5); alone it is ours.
     """
 
     name = "charswap"

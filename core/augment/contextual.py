@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from core.augment.base import Augmenter
-from core.encoder.encoder import check_encoder, find_folder
+from core.encoder.source import check_encoder, find_folder, read_config
 from core.errors import BadInput
-from core.files import load_json
 
 _MOST_CHANGES, _CONSIDERED, _ACCEPTED = 10, 100, 10
 _LONGEST = 128
@@ -40,7 +40,7 @@ class Contextual(Augmenter):
             return "name a fill-mask model with the knobs first_model and second_model, for instance roberta-base."
         try:
             check_encoder(self.model)
-            kinds = load_json(find_folder(self.model) / "config.json").get("architectures") or []
+            kinds = read_config(self.model).get("architectures") or []
         except BadInput as refusal:
             return str(refusal)
         return None if any("MaskedLM" in kind for kind in kinds) else f"“{self.model}” is no fill-mask model."
@@ -108,14 +108,18 @@ class Contextual(Augmenter):
         return any(token[:1] in "Ġ▁" for token in list(self._tokenizer.get_vocab())[:5_000] if token)
 
     @cached_property
+    def _folder(self) -> Path:
+        return find_folder(self.model, self.bench.revisions.get(self.model, ""))
+
+    @cached_property
     def _tokenizer(self) -> Any:
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(find_folder(self.model), local_files_only=True, trust_remote_code=False)
+        return AutoTokenizer.from_pretrained(self._folder, local_files_only=True, trust_remote_code=False)
 
     @cached_property
     def _model(self) -> Any:
         from transformers import AutoModelForMaskedLM
 
         options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
-        return AutoModelForMaskedLM.from_pretrained(find_folder(self.model), **options).eval().to(self.bench.device)
+        return AutoModelForMaskedLM.from_pretrained(self._folder, **options).eval().to(self.bench.device)

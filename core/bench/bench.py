@@ -1,8 +1,8 @@
 """The bench: everything a method may use. It holds no label column, so no label can leak into training."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,10 +38,12 @@ class Bench:
     cache: Path
     projector: Projector
     views: tuple[Sequence[str], ...] = ()
+    revisions: Mapping[str, str] = field(default_factory=dict)  # of models from the hub, by name
 
     def load(self) -> Encoder:
         """Return the encoder, loaded once."""
-        return load_encoder(self.encoder, self.device, self.token_limit, self.precision)
+        revision = self.revisions.get(self.encoder, "")
+        return load_encoder(self.encoder, self.device, self.token_limit, self.precision, revision)
 
     def kept_vectors(self, encoder: Encoder, pooling: str) -> VectorCache:
         """Return what earlier runs encoded in the same way."""

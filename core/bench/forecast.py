@@ -1,5 +1,6 @@
 """What a run will cost: time and memory per stage, from a few batches measured on this machine."""
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.bench import Bench
-from core.encoder.encoder import load_encoder, read_shape
 from core.encoder.shape import TOKENS_HELD, Shape
+from core.encoder.source import read_shape
 from core.encoder.tokens import Tokens, guess_lengths
 
 PROGRAM = 800e6  # bytes that the program with all of its libraries takes before it does anything
@@ -129,7 +130,7 @@ def measured_forecast(bench: Bench, threads: int) -> Forecast:
     tokens, _ = encoder.tokens([bench.texts[row] for row in rows])
     lengths, scale = tokens.lengths.astype(float), len(bench.texts) / max(len(rows), 1)
     known = bench.kept_vectors(encoder, "mean").find(np.unique(tokens.digests()))[0]
-    pace = measure_pace(bench.encoder, bench.device, bench.token_limit, bench.precision, threads)
+    pace = measure_pace(bench, threads)
     return Forecast(
         pace,
         len(bench.texts),
@@ -141,23 +142,34 @@ def measured_forecast(bench: Bench, threads: int) -> Forecast:
 
 
 _PACES: dict[tuple[str, str, int, str, int], Pace] = {}
+_MEASURING = threading.Lock()
+
+
+def wait_for_measuring() -> None:
+    """Wait until nobody measures this machine: a run that began meanwhile would be measured too, and slowed down."""
+    with _MEASURING:
+        pass
 
 
 def known_forecast(bench: Bench, threads: int) -> Forecast:
     """Forecast by the pace of this machine if it was measured before, for a person who was told so; else roughly."""
-    known = (bench.encoder, bench.device, bench.token_limit, bench.precision, threads) in _PACES
-    return measured_forecast(bench, threads) if known else rough_forecast(bench)
+    return measured_forecast(bench, threads) if _key(bench, threads) in _PACES else rough_forecast(bench)
 
 
-def measure_pace(name: str, device: str, token_limit: int, precision: str, threads: int) -> Pace:
+def measure_pace(bench: Bench, threads: int) -> Pace:
     """Return the pace of this machine, measured once."""
-    key = (name, device, token_limit, precision, threads)
-    if key not in _PACES:
-        _PACES[key] = _measure(*key)
+    key = _key(bench, threads)
+    with _MEASURING:
+        if key not in _PACES:
+            _PACES[key] = _measure(bench, threads)
     return _PACES[key]
 
 
-def _measure(name: str, device: str, token_limit: int, precision: str, threads: int) -> Pace:
+def _key(bench: Bench, threads: int) -> tuple[str, str, int, str, int]:
+    return bench.encoder, bench.device, bench.token_limit, bench.precision, threads
+
+
+def _measure(bench: Bench, threads: int) -> Pace:
     """Time a few batches forward, a few with learning layers, and a few rounds of k-means."""
     import torch
     from threadpoolctl import threadpool_limits
@@ -167,7 +179,7 @@ def _measure(name: str, device: str, token_limit: int, precision: str, threads: 
 
     torch.set_num_threads(threads)
     with threadpool_limits(threads):
-        encoder = load_encoder(name, device, token_limit, precision)
+        encoder, device = bench.load(), bench.device
         _, loading = _timed(lambda: encoder.model)
         shape, size = encoder.shape, 16
         ids = np.random.default_rng(0).integers(10, 100, (_MICRO_TOKENS // size, size))
@@ -181,7 +193,7 @@ def _measure(name: str, device: str, token_limit: int, precision: str, threads: 
             flat = torch.randn(ids.size, shape.width, device=device)
 
         def learn() -> None:
-            with autocast(device, "float32" if device == "cpu" else precision):
+            with autocast(device, "float32" if device == "cpu" else bench.precision):
                 states = trunk(flat, pack)
             states.float().square().sum().backward()
 

@@ -142,6 +142,10 @@ class Method:
         """Name the columns beside the text that the method reads."""
         return ()
 
+    def models(self) -> tuple[str, ...]:
+        """Name the models beside the encoder that the method loads."""
+        return ()
+
     def settled(self, lengths: np.ndarray, shape: Shape, device: str) -> tuple["Method", dict[str, str]]:
         """Replace every "auto" by a value when the run is created; return the reasons in words, by knob.
 

@@ -121,6 +121,12 @@ class Sccl(Deep):
         """Name the columns beside the text that are read."""
         return (self.first_view, self.second_view) if self.augmenter == COLUMNS else ()
 
+    def models(self) -> tuple[str, ...]:
+        """Name the models that say texts in other words."""
+        if not {Contextual.name, BackTranslation.name} & set(self.augmenter.split("+")):
+            return ()
+        return tuple(sorted({self.first_model, self.second_model} - {""}))
+
     def trained_tokens(self, lengths: np.ndarray) -> tuple[float, float]:
         """Count the views: all pass the frozen layers once, those of the steps' texts learn."""
         texts, tokens = len(lengths), float(lengths.sum())

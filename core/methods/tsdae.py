@@ -9,8 +9,8 @@ import numpy as np
 from core.bench import Bench
 from core.bench.forecast import Forecast, Stage
 from core.clusters.clustering import Clustering, cluster_means
-from core.encoder.encoder import read_shape
 from core.encoder.shape import DECODABLE
+from core.encoder.source import read_shape
 from core.encoder.tokens import Tokens
 from core.errors import BadInput
 from core.events import AFRESH, State

@@ -10,7 +10,7 @@ from core.bench import Bench
 from core.bench.forecast import Forecast, Stage
 from core.clusters.clustering import Clustering, soft_assignment
 from core.clusters.partition import tell_unfilled
-from core.encoder.encoder import knows_masks
+from core.encoder.source import has_mask_token
 from core.encoder.tokens import Tokens
 from core.errors import BadInput
 from core.events import AFRESH, Note, Progress, StageStarted, State
@@ -93,7 +93,7 @@ class Uft(Saying):
     def check(self, bench: Bench) -> None:
         """Also refuse an encoder without a mask."""
         super().check(bench)
-        if self.mlm and not knows_masks(bench.encoder):
+        if self.mlm and not has_mask_token(bench.encoder):
             raise BadInput(f"The encoder “{bench.encoder}” knows no mask, so nothing can be filled in: set mlm=false.")
 
     def plan(self, forecast: Forecast) -> tuple[Stage, ...]:

@@ -3,13 +3,15 @@
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
-from core.encoder.encoder import EMBEDDED, check_encoder, check_precision, default_precision, find_device, read_shape
+from core.encoder.encoder import check_precision, default_precision, find_device
+from core.encoder.source import EMBEDDED, check_encoder, read_shape, revision_of
 from core.encoder.tokens import guess_lengths
 from core.errors import BadInput
 from core.methods import Method, find_method
+from core.runs.translate import translated
 from core.tables.corpus import Corpus
 
 HIGHEST_SEED = 999_999
@@ -43,19 +45,36 @@ class RunConfig:
     map_sample: int
     versions: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    revisions: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "RunConfig":
-        """Read a stored configuration; unknown or missing keys are refused."""
-        names = {item.name for item in fields(cls)}
-        odd = {*value, "reasons"} ^ names
-        if odd:
-            raise BadInput(f"A run's config.json does not fit: {', '.join(sorted(odd))}.")
-        return cls(**value)
+        """Read a stored configuration, also one of another version: names that are new or gone do not hide a run.
+
+        A missing field takes its default, what was renamed is translated, and what is not known here is kept.
+        """
+        if not isinstance(value, Mapping):
+            raise BadInput("Its config.json holds no configuration.")
+        value = translated(value)
+        known = {item.name: item for item in fields(cls) if item.name != "unknown"}
+        missing = [
+            name
+            for name, item in known.items()
+            if name not in value and item.default is MISSING and item.default_factory is MISSING
+        ]
+        if missing:
+            raise BadInput(f"Its config.json lacks {', '.join(missing)}.")
+        unknown = {name: kept for name, kept in value.items() if name not in known}
+        config = cls(**{name: value[name] for name in known if name in value}, unknown=unknown)
+        if not isinstance(config.knobs, dict) or not isinstance(config.method, str):
+            raise BadInput("Its config.json holds no method with knobs.")
+        return config
 
     def to_json(self) -> dict[str, Any]:
         """Return the configuration as plain values."""
-        return asdict(self)
+        plain = asdict(self)
+        return plain.pop("unknown") | plain
 
     def build_method(self) -> Method:
         """Return the method with its knobs set."""
@@ -63,13 +82,13 @@ class RunConfig:
 
     def command(self) -> str:
         """Return the one command line that repeats the run; what is at its default is left away."""
-        parts = ["python", "-m", "core", "run", self.file, "--text", self.text]
+        parts = ["python", "-m", "core", "run", _as_path(self.file), f"--text={self.text}"]
         for option in ("label", "time", "id"):
             if getattr(self, option):
-                parts += [f"--{option}", getattr(self, option)]
+                parts += [f"--{option}={getattr(self, option)}"]
         parts += ["--drop-duplicates"] if self.drop_duplicates else []
         for name, value in self.reading.items():
-            parts += [f"--{name.replace('_', '-')}", _written(value)]
+            parts += [f"--{name.replace('_', '-')}={_written(value)}"]
         parts += ["--method", self.method]
         for knob in find_method(self.method).knobs():
             value = self.knobs.get(knob.name, knob.default)  # a run may be older than a knob
@@ -126,10 +145,11 @@ def resolve(
         device=device,
         threads=threads or default_threads(),
         token_limit=token_limit,
-        precision=check_precision(precision or default_precision(device), encoder, device) if deep else "float32",
+        precision=check_precision(precision or default_precision(device)) if deep else "float32",
         map_sample=MAP_SAMPLE,
         versions=_versions(),
         reasons=reasons,
+        revisions={name: found for name in (encoder, *method.models()) if (found := revision_of(name))},
     )
 
 
@@ -146,6 +166,11 @@ def _versions() -> dict[str, str]:
 def default_threads() -> int:
     """One core is left to the pages: with all of them given to training the page's latency doubled."""
     return max(1, (os.cpu_count() or 2) - 1)
+
+
+def _as_path(file: str) -> str:
+    """Return a file's name so that no command takes it for an option."""
+    return f"./{file}" if file.startswith("-") else file
 
 
 def _written(value: Any) -> str:

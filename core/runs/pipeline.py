@@ -57,6 +57,7 @@ def prepare(config: RunConfig, corpus: Corpus, cache: Path, projector: Projector
         cache,
         projector,
         tuple(corpus.view(column) for column in method.reads()),
+        config.revisions,
     )
     method.check(bench)
     return bench, method

@@ -15,7 +15,8 @@ from functools import partial
 from filelock import FileLock
 from threadpoolctl import threadpool_limits
 
-from core.errors import BadInput
+from core.bench.forecast import wait_for_measuring
+from core.errors import BadInput, is_out_of_memory
 from core.events import Checkpoint, Ended, Event, Queued, StageStarted
 from core.maps.projector import Projector
 from core.runs.config import RunConfig
@@ -31,6 +32,7 @@ def drive(
 ) -> str:
     """Pull a claimed run to its end, recording every event; return how it ended. Never raises for the run's faults."""
     try:
+        wait_for_measuring()
         with _limit_threads(run.config), closing(execute(run, projector)) as work:
             for event in work:
                 if event is not None:
@@ -49,7 +51,7 @@ def drive(
         if should_stop():  # an interpreter on its way out refuses work in many ways; the person asked for the end
             return _end(run, Ended("stopped", "The run was stopped.", traceback.format_exc()))
         sentence = f"Something went wrong in the program: {type(fault).__name__}: {fault}".split("\n")[0]
-        if isinstance(fault, MemoryError):
+        if is_out_of_memory(fault):
             sentence = "The machine has too little memory for this run."
         elif isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT):
             sentence = "The disk is full: make room, then resume."
@@ -94,7 +96,7 @@ def _limit_threads(config: RunConfig) -> threadpool_limits:
 def _give_memory_back() -> None:
     """Hand what a training has freed back to the system; glibc would keep it for a next one that may never come."""
     gc.collect()
-    with suppress(AttributeError, OSError):  # other systems have no such call and do it on their own
+    with suppress(AttributeError, OSError, TypeError):  # other systems have no such call and do it on their own
         ctypes.CDLL(None).malloc_trim(0)
 
 

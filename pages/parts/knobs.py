@@ -30,6 +30,11 @@ def draw_knobs(method: type[Method]) -> dict[str, Any]:
     return values
 
 
+def knob_values(method: type[Method]) -> dict[str, Any]:
+    """Return the values that the form holds now, also where it has not been drawn again since they changed."""
+    return {knob.name: st.session_state.get(_key(method, knob.name), knob.default) for knob in method.knobs()}
+
+
 def _apply_preset(method: type[Method]) -> None:
     chosen = st.session_state.get(f"preset-{method.name}")
     if chosen:

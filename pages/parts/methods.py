@@ -11,7 +11,7 @@ _ABREAST = 3
 
 def choose_method() -> type[Method]:
     """Draw a card for every method, one below the other in a narrow window; return the chosen, at first the first."""
-    chosen = st.session_state.setdefault(_CHOSEN, next(iter(METHODS)))
+    chosen = chosen_name()
     names = list(METHODS)
     for first in range(0, len(names), _ABREAST):
         for name, column in zip(names[first:], st.columns(_ABREAST), strict=False):
@@ -27,6 +27,11 @@ def choose_method() -> type[Method]:
                 )
                 st.caption(_advice(METHODS[name]))
     return METHODS[chosen]
+
+
+def chosen_name() -> str:
+    """Return the name of the chosen method."""
+    return str(st.session_state.setdefault(_CHOSEN, next(iter(METHODS))))
 
 
 def _advice(method: type[Method]) -> str:

@@ -6,14 +6,13 @@ Every row compares two ways of doing the same thing in this one process, one aft
 import os
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from core.bench import Bench
-from core.encoder.encoder import EMBEDDED, find_folder
+from core.encoder.source import EMBEDDED, find_folder
 from core.maps.projector import Projector
 from core.tables import read_table
 from tests.benchmarks.steps import compare_steps, measure_memory
@@ -62,7 +61,6 @@ def compare_encoding(name: str, texts: list[str], peak: float) -> None:
         drained(Bench(texts[:64], 0, EMBEDDED, "cpu", TOKEN_LIMIT, "float32", Path(cache), Projector()).encode("mean"))
         ours, first = timed(lambda: drained(bench.encode("mean")))
         _, again = timed(lambda: drained(bench.encode("mean")))
-        rough, quick = timed(lambda: drained(replace(bench, precision="int8").encode("mean")))
     theirs, other = timed(lambda: theirs_model.encode(texts, convert_to_numpy=True))
     lengths = [len(ids) for ids in theirs_model.tokenizer(texts, truncation=True, max_length=TOKEN_LIMIT)["input_ids"]]
     share = 2 * WEIGHTS_PER_TOKEN * sum(lengths) / first / peak
@@ -71,18 +69,6 @@ def compare_encoding(name: str, texts: list[str], peak: float) -> None:
     print(f"  encode: ours {first:.1f} s, sentence-transformers {other:.1f} s, ratio {other / first:.2f}")
     print(f"  lowest cosine {cosine.min():.6f}, share of matmul peak {share:.2f}")
     print(f"  encode again: {again:.2f} s, ratio {first / again:.0f}")
-    near = (ours * rough).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(rough, axis=1)
-    same = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(*map(neighbours, (ours, rough)), strict=True)])
-    print(f"  int8: {quick:.1f} s, ratio to sentence-transformers {other / quick:.2f}, lowest cosine {near.min():.4f},")
-    print(f"        {same:.1%} of the ten nearest neighbours unchanged")
-
-
-def neighbours(vectors: np.ndarray, sample: int = 2_000) -> np.ndarray:
-    """Return the ten nearest texts by cosine of every text of a sample."""
-    unit = vectors[:sample] / np.linalg.norm(vectors[:sample], axis=1, keepdims=True)
-    alike = unit @ unit.T
-    np.fill_diagonal(alike, -2)
-    return np.argsort(-alike, axis=1)[:, :10]
 
 
 if __name__ == "__main__":

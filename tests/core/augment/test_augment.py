@@ -13,7 +13,7 @@ from core.augment.contextual import Contextual
 from core.augment.views import make_views
 from core.augment.wordnet import read_synonyms
 from core.bench import Bench
-from core.encoder.encoder import EMBEDDED, find_folder
+from core.encoder.source import EMBEDDED, find_folder
 from core.events import Progress, StageStarted
 from core.maps.projector import Projector
 from tests.conftest import GROUPS, drained, obvious_table

@@ -29,8 +29,9 @@ def test_twice_the_texts_take_about_twice_the_time_and_more_memory() -> None:
 
 
 def test_what_was_measured_is_sane_and_measured_once(tmp_path: Path) -> None:
-    pace = measure_pace(EMBEDDED, "cpu", 256, "float32", 1)
-    assert pace is measure_pace(EMBEDDED, "cpu", 256, "float32", 1)
+    bench = bench_of([], tmp_path)
+    pace = measure_pace(bench, 1)
+    assert pace is measure_pace(bench, 1)
     assert 1e-13 < pace.forward < 1e-9 and 0.3 < pace.training / pace.forward < 10 and 1e-13 < pace.kmeans < 1e-8
 
 

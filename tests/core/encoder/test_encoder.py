@@ -9,7 +9,8 @@ from transformers import BertConfig, BertModel
 
 import core.encoder.encoder
 from core.bench import Bench
-from core.encoder.encoder import EMBEDDED, Encoder, check_encoder, check_precision, find_device, find_folder
+from core.encoder.encoder import Encoder, check_precision, find_device
+from core.encoder.source import EMBEDDED, check_encoder, find_folder
 from core.encoder.tokens import Tokens
 from core.errors import BadInput
 from core.events import Note, Progress
@@ -128,23 +129,6 @@ def test_out_of_memory_halves_the_batch_and_says_so_once(tmp_path: Path, monkeyp
     assert len(notes) == 1 and "tokens at a time" in notes[0]
 
 
-def test_int8_is_close_enough_and_offered_for_the_embedded_encoder_alone(tmp_path: Path) -> None:
-    texts = [f"{text} {i}" for i, text in enumerate(TEXTS * 4)]
-    full, _ = encoded(bench_of(texts, tmp_path))
-    rough, _ = encoded(bench_of(texts, tmp_path, precision=check_precision("int8")))
-    cosine = (full * rough).sum(1) / np.linalg.norm(full, axis=1) / np.linalg.norm(rough, axis=1)
-    assert 0.99 < cosine.min() and not np.array_equal(full, rough)
-    for encoder, device in (("some/other", "cpu"), (EMBEDDED, "cuda")):
-        with pytest.raises(BadInput, match="on a CPU only"):
-            check_precision("int8", encoder, device)
-
-
-def test_int8_that_is_not_installed_is_refused_with_the_line_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(BadInput, match="pip install onnxruntime"):
-        check_precision("int8")
-
-
 def test_the_first_token_is_another_vector_than_the_mean(tmp_path: Path) -> None:
     mean, _ = encoded(bench_of(TEXTS, tmp_path))
     first, _ = encoded(bench_of(TEXTS, tmp_path), "first")
@@ -157,7 +141,7 @@ def test_damaged_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with (folder / "model.safetensors").open("r+b") as file:
         file.seek(1_000_000)
         file.write(b"\x00\x01\x02\x03")
-    monkeypatch.setattr("core.encoder.encoder.find_folder", lambda name: folder)
+    monkeypatch.setattr("core.encoder.encoder.find_folder", lambda name, revision: folder)
     with pytest.raises(BadInput, match="damaged"):
         encoded(bench_of(TEXTS, tmp_path))
 

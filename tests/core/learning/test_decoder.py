@@ -16,8 +16,8 @@ from transformers import (
     RobertaModel,
 )
 
-from core.encoder.encoder import EMBEDDED, find_folder
 from core.encoder.packing import Pack
+from core.encoder.source import EMBEDDED, find_folder
 from core.encoder.tokens import Tokens
 from core.encoder.trunk import Trunk
 from core.learning.decoder import Decoder, Words, pretrained_words

@@ -148,13 +148,6 @@ def test_a_step_under_autocast_stays_near_the_exact_one_and_keeps_float32_weight
     assert all(array.dtype == np.float32 for array in weights(mixed).values())
 
 
-def test_int8_vectors_do_not_make_training_anything_but_exact() -> None:
-    exact, other = learner(), learner(precision="int8")
-    take(exact, 2)
-    take(other, 2)
-    assert_same(exact, other)
-
-
 def test_vectors_come_back_in_the_order_asked_for_and_nothing_is_dropped_out() -> None:
     target = learner(piece_tokens=12)
     rows = np.array([7, 2, 29, 11, 2])

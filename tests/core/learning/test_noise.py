@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from core.encoder.encoder import EMBEDDED, find_folder
+from core.encoder.source import EMBEDDED, find_folder
 from core.encoder.tokens import Tokens
 from core.learning.noise import Vocabulary, masked, without_words
 from tests.core.learning.tiny import plain_vocabulary
