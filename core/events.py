@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -37,13 +37,24 @@ class Progress:
     total: int
 
 
+class Slot(StrEnum):
+    """What a checkpoint of a stage is: where it stands, its best so far, the weights at a look, or targets."""
+
+    CURRENT, BEST, LOOK, TARGETS = "current", "best", "look", "targets"
+
+
 @dataclass(frozen=True)
 class Checkpoint:
-    """Enough to go on with a stage from here: named arrays and plain values, handed back as part of a ``State``."""
+    """Enough to go on with a stage from here: named arrays and plain values, handed back as part of a ``State``.
+
+    ``number`` is the step of a look, or the round of targets.
+    """
 
     stage: str
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
+    slot: Slot = Slot.CURRENT
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,21 +93,5 @@ class Ended:
     message: str = ""
     traceback: str = ""
 
-
-KEPT = "kept by a person"  # the checkpoint that names the look whose weights a person chose
-
-
-def best_of(stage: str) -> str:
-    """Name the checkpoint that holds the best of a stage so far."""
-    return f"best of {stage}"
-
-
-def look_at(stage: str, step: int) -> str:
-    """Name the checkpoint that holds the weights as they were at a look."""
-    return f"look at {stage} {step}"
-
-
-State = Mapping[str, Checkpoint]
-AFRESH: State = MappingProxyType({})
 
 Event = Queued | Planned | StageStarted | Progress | Checkpoint | Measured | Snapshot | Note | Ended

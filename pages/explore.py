@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from core.clusters.clustering import Clustering
+from core.errors import BadInput
+from core.runs.curation import LONGEST_NAME
+from core.runs.labelling import Labelling
 from core.runs.store import Run
-from core.tables import free_name
-from core.tables.corpus import Corpus
 from core.tables.export import table_bytes
-from core.topics.describe import Topic
+from core.topics.describe import TOPIC_WORDS
 from pages.parts.figures import Colouring, map_figure, words_figure
 from pages.parts.services import begin_page, finished_run, plain
 
@@ -39,23 +39,23 @@ def main() -> None:
     run = finished_run(":material/scatter_plot:")
     if run is None:
         return
-    corpus, clustering, topics = _load(str(run.folder), run.made_at())
-    _show_metrics(run, corpus, topics)
-    _show_map(run, corpus, clustering, topics)
-    _show_clusters(run, corpus, clustering, topics)
+    labelling = _load(str(run.folder), run.results.made_at(), run.ledger().stamp())
+    _show_metrics(run, labelling)
+    _show_map(run, labelling)
+    _show_clusters(run, labelling)
 
 
 @st.cache_resource(max_entries=3, show_spinner=False)
-def _load(folder: str, made: int) -> tuple[Corpus, Clustering, list[Topic]]:
-    """Open a finished run's table and its results, as they were made at that time."""
-    run = Run(Path(folder))
-    return run.corpus(), run.clustering(), run.topics()
+def _load(folder: str, made: int, corrected: int) -> Labelling:
+    """Open a finished run's table and its results, as they were made and corrected at that time."""
+    return Labelling.of(Run(Path(folder)))
 
 
-def _show_metrics(run: Run, corpus: Corpus, topics: list[Topic]) -> None:
-    metrics = run.metrics()
-    found = sum(topic.size > 0 for topic in topics)
-    st.caption(f"{len(corpus.used):,} texts of {len(corpus.table):,} rows in {found:,} clusters.")
+def _show_metrics(run: Run, labelling: Labelling) -> None:
+    metrics, corpus = run.results.metrics(), labelling.corpus
+    none = int((labelling.labels < 0).sum())
+    apart = f", {none:,} of them in no cluster" if none else ""
+    st.caption(f"{len(corpus.used):,} texts of {len(corpus.table):,} rows in {labelling.filled:,} clusters{apart}.")
     score = metrics["silhouette"]
     about = (
         f"How much nearer rows are to their own cluster than to the next, over {metrics['silhouette_sample']:,} rows."
@@ -67,8 +67,9 @@ def _show_metrics(run: Run, corpus: Corpus, topics: list[Topic]) -> None:
             st.metric(title, value, help=help_text or None, border=True, width="content")
 
 
-def _show_map(run: Run, corpus: Corpus, clustering: Clustering, topics: list[Topic]) -> None:
+def _show_map(run: Run, labelling: Labelling) -> None:
     """Draw the map; the points a person selects are listed below it with all their columns."""
+    corpus = labelling.corpus
     left, right = st.columns([1, 2], vertical_alignment="bottom")
     layout = left.segmented_control(
         "Map",
@@ -81,10 +82,10 @@ def _show_map(run: Run, corpus: Corpus, clustering: Clustering, topics: list[Top
     )
     columns = [BY_CLUSTER, *(str(name) for name in corpus.table.columns if name != corpus.text)]
     by = right.selectbox("Colour by", columns, key=f"colour-{run.id}", persist_state="session")
-    sample, points = run.map(layout or "umap")
+    sample, points = run.results.map(layout or "umap")
     rows = corpus.used[sample]
     if by == BY_CLUSTER:
-        colour = Colouring.by_cluster(clustering.labels[sample], [topic.name for topic in topics])
+        colour = Colouring.by_cluster(labelling.labels[sample], labelling.names)
     else:
         colour = Colouring.by_column(corpus.table[by].iloc[rows].reset_index(drop=True))
     figure = map_figure(np.asarray(points[sample]), rows, colour)
@@ -101,7 +102,7 @@ def _show_map(run: Run, corpus: Corpus, clustering: Clustering, topics: list[Top
     )
     positions = [_row(point["customdata"]) for point in chosen["selection"]["points"] if "customdata" in point]
     if positions:
-        table = _with_cluster(corpus, clustering, topics).iloc[sorted(set(positions))]
+        table = labelling.view().iloc[sorted(set(positions))]
         st.markdown(
             f"**{len(table):,} selected**"
             + ("" if len(table) <= MOST_SELECTED else f", the first {MOST_SELECTED:,} shown")
@@ -113,18 +114,18 @@ def _row(customdata: object) -> int:
     return int(customdata[0] if isinstance(customdata, list | tuple) else customdata)  # type: ignore[call-overload]
 
 
-def _show_clusters(run: Run, corpus: Corpus, clustering: Clustering, topics: list[Topic]) -> None:
+def _show_clusters(run: Run, labelling: Labelling) -> None:
     """List the clusters; the selected one is shown in full."""
     st.subheader("Clusters", anchor=False)
     st.caption("Mark a row to read its texts below.")
-    used = max(len(corpus.used), 1)
+    topics, used = labelling.topics, max(len(labelling.corpus.used), 1)
     listing = pd.DataFrame(
         {
             "cluster": range(len(topics)),
-            "name": [topic.name for topic in topics],
+            "name": labelling.names,
             "texts": [topic.size for topic in topics],
             "share": [100 * topic.size / used for topic in topics],
-            "topic words": [", ".join(topic.words) for topic in topics],
+            "topic words": [", ".join(topic.words[:TOPIC_WORDS]) for topic in topics],
         }
     )
     chosen = st.dataframe(
@@ -145,18 +146,20 @@ def _show_clusters(run: Run, corpus: Corpus, clustering: Clustering, topics: lis
         },
     )
     rows = chosen["selection"]["rows"] or [0]
-    _show_cluster(run, corpus, clustering, topics, int(listing["cluster"].iloc[rows[0]]))
+    _show_cluster(run, labelling, int(listing["cluster"].iloc[rows[0]]))
 
 
-def _show_cluster(run: Run, corpus: Corpus, clustering: Clustering, topics: list[Topic], label: int) -> None:
-    topic = topics[label]
-    st.subheader(f"{label}: {plain(topic.name)}", anchor=False)
+def _show_cluster(run: Run, labelling: Labelling, label: int) -> None:
+    topic, corpus = labelling.topics[label], labelling.corpus
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.subheader(f"{label}: {plain(topic.name)}", anchor=False)
+        _draw_corrections(run, labelling, label)
     left, right = st.columns([1, 2], gap="large")
     with left:
         st.markdown("**Topic words**")
         if topic.words:
             st.plotly_chart(
-                words_figure(topic.words, topic.weights, label),
+                words_figure(topic.words[:TOPIC_WORDS], topic.weights[:TOPIC_WORDS], label),
                 key=f"words-{run.id}-{label}",
                 config={"displayModeBar": False},
             )
@@ -167,8 +170,8 @@ def _show_cluster(run: Run, corpus: Corpus, clustering: Clustering, topics: list
         for row in topic.typical:
             with st.container(border=True):
                 st.text(corpus.texts[row])
-    rows = corpus.used[clustering.labels == label]
-    view = _with_cluster(corpus, clustering, topics).iloc[rows]
+    rows = labelling.rows_of(label)
+    view = labelling.view().iloc[rows]
     probability = str(view.columns[1])
     view = view.sort_values(probability, ascending=False, kind="stable")
     st.markdown(f"**All {len(view):,} rows**, the surest first, with all their columns")
@@ -176,7 +179,7 @@ def _show_cluster(run: Run, corpus: Corpus, clustering: Clustering, topics: list
     st.dataframe(view, hide_index=True, height=420, column_order=[probability, corpus.text, *others])
     st.download_button(
         "Download these rows",
-        lambda: table_bytes(run.labelled().iloc[rows], "csv", bom=True),
+        lambda: table_bytes(labelling.table().iloc[rows], "csv", bom=True),
         f"cluster-{label}.csv",
         "text/csv",
         icon=":material/download:",
@@ -185,16 +188,39 @@ def _show_cluster(run: Run, corpus: Corpus, clustering: Clustering, topics: list
     )
 
 
-def _with_cluster(corpus: Corpus, clustering: Clustering, topics: list[Topic]) -> pd.DataFrame:
-    """Return the table with cluster, its name and probability in front, only for looking at."""
-    view = corpus.table.copy(deep=False)
-    name = np.full(len(view), "", dtype=object)
-    probability = np.full(len(view), np.nan)
-    name[corpus.used] = [topics[label].name for label in clustering.labels]
-    probability[corpus.used] = clustering.probability
-    view.insert(0, free_name("cluster_name", view.columns), name)
-    view.insert(1, free_name("probability", view.columns), probability.round(3))
-    return view
+def _draw_corrections(run: Run, labelling: Labelling, label: int) -> None:
+    """Let the person name the cluster and strike words; nothing is trained again, and everything can be undone."""
+    ledger, corrected = run.ledger(), run.ledger().stamp()
+    with st.popover("Correct", icon=":material/edit:", key=f"correct-{run.id}-{label}"):
+        name = st.text_input(
+            "Name of this cluster",
+            labelling.curation.names.get(label, ""),
+            max_chars=LONGEST_NAME,
+            placeholder=labelling.topics[label].name,
+            key=f"name-{run.id}-{label}-{corrected}",
+            help="Leave it empty to have the cluster named by its words.",
+        )
+        word = st.selectbox(
+            "Strike a word from all topics",
+            labelling.topics[label].words,
+            index=None,
+            placeholder="Choose a word",
+            key=f"strike-{run.id}-{label}-{corrected}",
+        )
+        try:
+            if name.strip() != labelling.curation.names.get(label, ""):
+                ledger.rename(label, name)
+                st.rerun()
+            if word:
+                ledger.strike(word)
+                st.rerun()
+            if labelling.curation.struck:
+                st.caption(plain(f"Struck: {', '.join(sorted(labelling.curation.struck))}"))
+            if labelling.curation.can_undo and st.button("Undo the last correction", icon=":material/undo:"):
+                ledger.undo()
+                st.rerun()
+        except (BadInput, OSError) as refusal:
+            st.error(plain(str(refusal)))
 
 
 main()

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import BadInput
+from core.runs.labelling import Labelling
 from core.runs.store import Run
 from core.tables.corpus import NEW_COLUMNS
 from core.tables.export import FORMATS, MIME, table_bytes
@@ -27,14 +28,14 @@ def main() -> None:
 
 
 @st.cache_resource(max_entries=2, show_spinner="Putting the table together")
-def _labelled(folder: str, made: int) -> pd.DataFrame:
-    """Return a finished run's labelled table, as it was made at that time."""
-    return Run(Path(folder)).labelled()
+def _labelled(folder: str, made: int, corrected: int) -> pd.DataFrame:
+    """Return a finished run's labelled table, as it was made and corrected at that time."""
+    return Labelling.of(Run(Path(folder))).table()
 
 
 def _offer(run: Run) -> None:
     """Let the person choose a format and download; the file is made when the button is pressed."""
-    table = _labelled(str(run.folder), run.made_at())
+    table = _labelled(str(run.folder), run.results.made_at(), run.ledger().stamp())
     added = ", ".join(str(name) for name in table.columns[-len(NEW_COLUMNS) :])
     st.caption(plain(f"{len(table):,} rows in their order, every column as it was read, and {added}."))
     file_format = st.segmented_control(

@@ -96,11 +96,26 @@ def _show_run(run: Run) -> None:
     with st.expander("Repeat this run on the command line", icon=":material/terminal:"):
         st.code(run.config.command(), language="bash", wrap_lines=True)
         st.caption("In the folder of this program; the table's name may need its folder in front.")
+    _draw_deletion(run)
+
+
+def _draw_deletion(run: Run) -> None:
+    """Let the person delete the run; it asks once."""
+    with st.popover("Delete this run", icon=":material/delete:"):
+        st.caption("Its results, checkpoints and copy of the table are deleted for good. Your own file is not touched.")
+        if st.button("Delete it", icon=":material/delete_forever:", type="primary"):
+            try:
+                store().delete(run.id)
+            except (BadInput, OSError) as refusal:
+                st.error(plain(str(refusal)), icon=":material/error:")
+                return
+            start_afresh()
+            st.rerun()
 
 
 def _draw_keeping(run: Run) -> None:
     """Let the person make another look of the training the result."""
-    looks = run.checkpoints()
+    looks = run.looks()
     if len(looks) < 2:
         return
     with st.expander("Keep another moment of the training as the result", icon=":material/bookmark:"):

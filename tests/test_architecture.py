@@ -11,7 +11,7 @@ CORE = sorted((ROOT / "core").rglob("*.py"))
 PAGES = sorted((ROOT / "pages").rglob("*.py"))
 LAYERS = [
     ["core", "core.errors", "core.events", "core.files"],
-    ["core.work"],
+    ["core.work", "core.state"],
     ["core.tables"],
     ["core.encoder"],
     ["core.maps"],
@@ -22,6 +22,7 @@ LAYERS = [
     ["core.augment"],
     ["core.methods"],
     ["core.runs"],
+    ["core.commands"],
     ["core.__main__"],
     ["pages"],
     ["app"],

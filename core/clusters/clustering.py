@@ -82,6 +82,11 @@ def cluster_means(vectors: np.ndarray, labels: np.ndarray, clusters: int) -> np.
     return np.stack([vectors[rows].mean(0) if len(rows) else vectors.mean(0) for rows in places])
 
 
+def renumbered(labels: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """Return labels with the numbers of other clusters; a row in no cluster stays in none."""
+    return np.where(labels >= 0, number[labels], labels)
+
+
 def matched_numbers(old: np.ndarray, new: np.ndarray, clusters: int) -> np.ndarray:
     """Return, for each cluster of a new labelling, the number of the old one it overlaps most, one to one."""
     from scipy.optimize import linear_sum_assignment

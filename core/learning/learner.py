@@ -12,7 +12,7 @@ from core.encoder.packing import Pack
 from core.encoder.tokens import Tokens, length_packs
 from core.encoder.trunk import Trunk, autocast
 from core.errors import in_halves, is_out_of_memory
-from core.events import Checkpoint
+from core.events import Checkpoint, Slot
 
 _LEAST_PIECE = 256
 TOKENS_PER_PACK = 4_096
@@ -210,6 +210,7 @@ class Learner:
     def checkpoint(
         self,
         stage: str,
+        slot: Slot = Slot.CURRENT,
         more_values: Mapping[str, Any] = MappingProxyType({}),
         more_arrays: Mapping[str, np.ndarray] = MappingProxyType({}),
     ) -> Checkpoint:
@@ -219,16 +220,16 @@ class Learner:
             for part, tensor in self.optimiser.state.get(value, {}).items():
                 arrays[f"{part}:{name}"] = tensor.detach().cpu().numpy().copy()
         own = {"steps": self.steps, "piece_tokens": self.piece_tokens, "scaler": self._scaler.state_dict()}
-        return Checkpoint(stage, arrays | dict(more_arrays), own | dict(more_values))
+        return Checkpoint(stage, arrays | dict(more_arrays), own | dict(more_values), slot)
 
-    def weights(self, stage: str) -> Checkpoint:
+    def weights(self, stage: str, look: int) -> Checkpoint:
         """Return what learns alone, enough to look at texts so again, not to train on: the trunk in half precision.
 
         Heads stay as they are: a bias of thousands has no half precision worth the name.
         """
         arrays = {name: value.detach().cpu().numpy().copy() for name, value in self._named.items()}
         halves = {name: array.astype(np.float16) for name, array in arrays.items() if name.startswith("trunk.")}
-        return Checkpoint(stage, arrays | halves, {"steps": self.steps})
+        return Checkpoint(stage, arrays | halves, {"steps": self.steps}, Slot.LOOK, look)
 
     def load(self, state: Checkpoint) -> None:
         """See texts as an earlier look did; the optimiser is left where it was."""

@@ -5,20 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.events import (
-    KEPT,
-    Checkpoint,
-    Measured,
-    Note,
-    Progress,
-    Snapshot,
-    StageStarted,
-    State,
-    best_of,
-    look_at,
-)
+from core.errors import BadInput
+from core.events import Checkpoint, Measured, Note, Progress, Slot, Snapshot, StageStarted
 from core.learning.guard import Guard
 from core.learning.learner import Diverged, Learner
+from core.state import State
 from core.work import Work
 
 _REPRESENT = "represent"
@@ -41,11 +32,6 @@ class Course:
     keeps_best: bool = True
 
 
-def _is_settled(kept: Checkpoint, stage: str) -> bool:
-    """Say whether a person's choice leaves a stage nothing to do: it is that of the choice, or comes after it."""
-    return kept.values["stage"] == stage or stage in kept.values["later"]
-
-
 def train(
     learner: Learner,
     guard: Guard,
@@ -55,39 +41,44 @@ def train(
     state: State,
     ready: Callable[[int], Work[None]] | None = None,
     begin_with: Callable[[], Work[None]] | None = None,
+    targets: "Targets | None" = None,
 ) -> Work[None]:
     """Take steps until the course is over, the guard says stop or the loss is no number; keep the best checkpoint.
 
     ``take`` takes the step of a number, from 0, and says whether memory sufficed; ``ready`` does what must be done
-    before it, such as new targets, and ``begin_with`` what the whole stage begins with. The guard's clusters start
-    from ``centres`` of the sample's vectors. The learner is left at the checkpoint that the guard calls best.
+    before it, ``begin_with`` what the whole stage begins with; ``targets`` are what the steps learn towards. The
+    guard's clusters start from ``centres`` of the sample's vectors. The learner is left at the checkpoint that the
+    guard calls best.
     """
     stage, total = course.stage, max(course.steps, 1)
     guard.turn = course.turn
     yield StageStarted(stage, total)
-    if (kept := state.get(KEPT)) is not None and _is_settled(kept, stage):
-        if kept.values["stage"] == stage:
-            learner.load(state[look_at(stage, int(kept.values["step"]))])
-            yield Note(f"Step {kept.values['step']:,} of {stage} is kept, as asked for.")
+    if (choice := state.choice) is not None and choice.settles(stage):
+        if choice.stage == stage:
+            learner.load(_there(state.find(stage, Slot.LOOK, choice.step)))
+            yield Note(f"Step {choice.step:,} of {stage} is kept, as asked for.")
         yield Progress(stage, total, total)
         return
     if begin_with is not None:
         yield from begin_with()
-    if stage in state:
-        best, begin = state[best_of(stage)], int(state[stage].values["begin"])
-        learner.restore(state[stage])
-        guard.restore(state[stage])
+    if (stood := state.find(stage)) is not None:
+        best, begin = _there(state.find(stage, Slot.BEST)), int(stood.values["begin"])
+        learner.restore(stood)
+        guard.restore(stood)
     else:
-        best, begin = learner.checkpoint(best_of(stage)), learner.steps
+        best, begin = learner.checkpoint(stage, Slot.BEST, {"look": 0}), learner.steps
         yield best  # kept from the start: nothing that follows need be better
         yield from _look(learner, guard, stage, 0, centres, {})
 
     def standing() -> Checkpoint:
-        return learner.checkpoint(stage, guard.values() | {"begin": begin}, guard.arrays())
+        more = {"begin": begin} | ({} if targets is None else {"round": targets.number})
+        return learner.checkpoint(stage, Slot.CURRENT, guard.values() | more, guard.arrays())
 
     good, done = standing(), learner.steps - begin
     while done < course.steps and not _over(guard, course):
         try:
+            if targets is not None:
+                yield from targets.ready(done)
             if ready is not None:
                 yield from ready(done)
             if not take(done):
@@ -104,7 +95,7 @@ def train(
             break
         yield from _look(learner, guard, stage, done, centres, terms)
         if guard.best is guard.looks[-1] or (not course.keeps_best and not guard.collapsed):
-            best = learner.checkpoint(best_of(stage))
+            best = learner.checkpoint(stage, Slot.BEST, {"look": done})
             yield best
         good = standing()
         yield good
@@ -116,6 +107,12 @@ def train(
     elif guard.collapsed:
         end = learner.steps - begin
         yield Note(f"The clusters began to fall together: the stage ends as it was at step {end}.", "warning")
+
+
+def _there(checkpoint: Checkpoint | None) -> Checkpoint:
+    if checkpoint is None:
+        raise BadInput("A checkpoint that this run would go on from is gone, so it cannot be resumed: start it anew.")
+    return checkpoint
 
 
 def _over(guard: Guard, course: Course) -> bool:
@@ -133,15 +130,15 @@ def _look(
     vectors = learner.sampled(guard.sample)
     seen = guard.look(step, vectors, centres(vectors))
     yield Measured(stage, step, terms | seen.figures())
-    yield learner.weights(look_at(stage, step))
+    yield learner.weights(stage, step)
     yield Snapshot(stage, step, guard.sample, vectors, guard.labels)
 
 
 def represent(learner: Learner, rows: int, state: State) -> Work[np.ndarray]:
     """Return the vectors of all texts as the trained encoder sees them; kept, so that a resumed run need not again."""
     yield StageStarted(_REPRESENT, rows)
-    if _REPRESENT in state:
-        vectors = state[_REPRESENT].arrays["vectors"]
+    if (done := state.find(_REPRESENT)) is not None:
+        vectors = done.arrays["vectors"]
     else:
         vectors = yield from all_vectors(learner, rows, _REPRESENT)
         yield Checkpoint(_REPRESENT, {"vectors": vectors})
@@ -164,24 +161,25 @@ def all_vectors(learner: Learner, rows: int, stage: str = "") -> Work[np.ndarray
 class Targets:
     """What a stage learns towards, over the whole set: found anew every ``length`` steps, and kept.
 
-    Kept, because a resumed training must go on with the targets it had, which the weights of today would not give.
-    The last two are: a resumed training begins at its last look, which may lie before the newest targets.
+    Kept, because a resumed training must go on with the targets it had, which the weights of today would not give. It
+    begins at its last look, and several rounds may lie between two looks: all since the last one are kept.
     """
 
     def __init__(self, stage: str, length: int, find: Callable[[int], Work[np.ndarray]], state: State) -> None:
-        """``find`` finds the targets of a number, from 0; those that a checkpoint holds are used instead."""
-        self.names, self.length, self.find = (f"targets of {stage}", f"other targets of {stage}"), max(length, 1), find
-        self.kept, self.number = [state[name] for name in self.names if name in state], -1
-        self.values = np.empty((0, 0), np.float32)
+        """``find`` finds the targets of a round, from 0; those that a checkpoint holds are used instead."""
+        self.stage, self.length, self.find, self.state = stage, max(length, 1), find, state
+        self.number, self.values = -1, np.empty((0, 0), np.float32)
 
     def ready(self, step: int) -> Work[None]:
         """Make sure that the targets are those of a step."""
         number = step // self.length
         if number == self.number:
             return
-        if known := [kept for kept in self.kept if kept.values["number"] == number]:
-            self.values = known[0].arrays["targets"]
+        # Only the round in which a resumed training begins was found with other weights than it has now.
+        kept = self.state.find(self.stage, Slot.TARGETS, number) if self.number < 0 else None
+        if kept is not None:
+            self.values = kept.arrays["targets"]
         else:
             self.values = yield from self.find(number)
-            yield Checkpoint(self.names[number % 2], {"targets": self.values}, {"number": number})
+            yield Checkpoint(self.stage, {"targets": self.values}, {"number": number}, Slot.TARGETS, number)
         self.number = number

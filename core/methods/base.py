@@ -14,7 +14,7 @@ from core.clusters.partition import LINKAGE, PARTITIONS, SMOOTH, partition
 from core.encoder.encoder import POOLINGS
 from core.encoder.shape import Shape
 from core.errors import BadInput
-from core.events import AFRESH, State
+from core.state import AFRESH, State
 from core.work import Work
 
 
@@ -175,7 +175,7 @@ class Method:
                 projector=bench.projector,
                 texts=bench.texts,
                 start=start,
-                state=state.get("cluster"),
+                state=state.find("cluster"),
             )
         )
 

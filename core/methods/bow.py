@@ -9,8 +9,9 @@ from core.bench import Bench
 from core.bench.forecast import PROGRAM, Forecast, Stage
 from core.clusters.clustering import Clustering
 from core.errors import BadInput
-from core.events import AFRESH, Progress, StageStarted, State
+from core.events import Progress, StageStarted
 from core.methods.base import STAGES, Method, knob
+from core.state import AFRESH, State
 from core.work import Work
 
 

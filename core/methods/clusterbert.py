@@ -10,12 +10,12 @@ from core.bench import Bench
 from core.clusters.clustering import Clustering, cluster_means, matched_numbers
 from core.clusters.partition import SMOOTH
 from core.clusters.start import find_start
-from core.events import AFRESH, KEPT, State
 from core.learning.guard import Guard, inhabited
 from core.learning.loop import Course, Targets, all_vectors, represent, train
 from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK
 from core.methods.tsdae import ADAPT, DECODER, Noise, Tsdae
+from core.state import AFRESH, State
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed
@@ -95,7 +95,7 @@ class ClusterBert(Tsdae):
         yield from pupil.form(beginning.guard, state)
         yield from pupil.harden(beginning.guard, state)
         vectors = yield from represent(learner, len(bench.texts), state)
-        if (kept := state.get(KEPT)) is not None and kept.values["stage"] == ADAPT:
+        if state.choice is not None and state.choice.stage == ADAPT:
             # A person kept a moment before clusters formed, so that nothing has told the head of any.
             found = (yield from find_start(vectors, bench.texts, self.clusters, bench.seed, self.start)).labels
             heads.cluster.point_at(vectors, found)
@@ -187,4 +187,4 @@ class _Pupil:
             told = heads.soft(vectors).argmax(1)
             return inhabited(cluster_means(vectors, told, method.clusters), told)
 
-        yield from train(learner, guard, course, take, centres, state, targets.ready, begin)
+        yield from train(learner, guard, course, take, centres, state, begin_with=begin, targets=targets)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from core.bench import Bench
 from core.bench.forecast import Forecast, Stage
 from core.clusters.clustering import Clustering
-from core.events import AFRESH, State
 from core.methods.base import Encoding
+from core.state import AFRESH, State
 from core.work import Work
 
 

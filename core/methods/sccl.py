@@ -18,10 +18,10 @@ from core.clusters.neighbours import reach
 from core.clusters.partition import SMOOTH, UMAP
 from core.clusters.start import find_start
 from core.errors import BadInput
-from core.events import AFRESH, State
 from core.learning.loop import Course, all_vectors, represent, train
 from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Beginning, Deep
+from core.state import AFRESH, State
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed

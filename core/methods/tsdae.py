@@ -13,11 +13,11 @@ from core.encoder.shape import DECODABLE
 from core.encoder.source import read_shape
 from core.encoder.tokens import Tokens
 from core.errors import BadInput
-from core.events import AFRESH, State
 from core.learning.guard import Guard, inhabited
 from core.learning.loop import Course, represent, train
 from core.methods.base import knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Beginning, Saying
+from core.state import AFRESH, State
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed

@@ -13,12 +13,13 @@ from core.clusters.partition import tell_unfilled
 from core.encoder.source import has_mask_token
 from core.encoder.tokens import Tokens
 from core.errors import BadInput
-from core.events import AFRESH, Note, Progress, StageStarted, State
+from core.events import Note, Progress, StageStarted
 from core.learning.guard import Guard, inhabited
 from core.learning.loop import Course, Targets, all_vectors, represent, train
 from core.methods.base import knob, partition_knob
 from core.methods.deep import BALANCED, DEEP_STAGES, PAPER, QUICK, Saying
 from core.methods.tsdae import following
+from core.state import AFRESH, State
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed
@@ -192,7 +193,7 @@ class _Pupil:
         def centres(vectors: np.ndarray) -> np.ndarray:
             return inhabited(heads.centres.array(), heads.soft(vectors).argmax(1))
 
-        yield from train(learner, guard, course, take, centres, state, self.targets.ready)
+        yield from train(learner, guard, course, take, centres, state, targets=self.targets)
 
     def _step(self, step: int, combine: Any) -> bool:
         import torch

@@ -82,13 +82,13 @@ class RunConfig:
 
     def command(self) -> str:
         """Return the one command line that repeats the run; what is at its default is left away."""
-        parts = ["python", "-m", "core", "run", _as_path(self.file), f"--text={self.text}"]
+        parts = ["python", "-m", "core", "run", _as_path(self.file), *_option("text", self.text)]
         for option in ("label", "time", "id"):
             if getattr(self, option):
-                parts += [f"--{option}={getattr(self, option)}"]
+                parts += _option(option, getattr(self, option))
         parts += ["--drop-duplicates"] if self.drop_duplicates else []
         for name, value in self.reading.items():
-            parts += [f"--{name.replace('_', '-')}={_written(value)}"]
+            parts += _option(name.replace("_", "-"), _written(value))
         parts += ["--method", self.method]
         for knob in find_method(self.method).knobs():
             value = self.knobs.get(knob.name, knob.default)  # a run may be older than a knob
@@ -166,6 +166,11 @@ def _versions() -> dict[str, str]:
 def default_threads() -> int:
     """One core is left to the pages: with all of them given to training the page's latency doubled."""
     return max(1, (os.cpu_count() or 2) - 1)
+
+
+def _option(name: str, value: str) -> list[str]:
+    """Write an option so that a value that begins with a dash is not taken for another one."""
+    return [f"--{name}={value}"] if value.startswith("-") else [f"--{name}", value]
 
 
 def _as_path(file: str) -> str:

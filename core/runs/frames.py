@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core.clusters.clustering import matched_numbers
+from core.clusters.clustering import matched_numbers, renumbered
 from core.files import save_tensors, slug
 from core.maps.align import displacement
 from core.maps.project import LAYOUTS
@@ -34,7 +34,7 @@ def numbered_as_at_the_end(frames: Sequence[Frame]) -> list[Frame]:
         return list(frames)
     count = 1 + max(int(frame.labels.max(initial=0)) for frame in frames)
     number = matched_numbers(last.labels, earlier[-1].labels, count)
-    return [*(replace(frame, labels=number[frame.labels]) for frame in earlier), last]
+    return [*(replace(frame, labels=renumbered(frame.labels, number)) for frame in earlier), last]
 
 
 def snapshot_file(folder: Path, stage: str, step: int) -> Path:

@@ -68,7 +68,7 @@ def _plain(event: Event) -> Record:
     if not isinstance(event, Checkpoint):
         return asdict(event)
     plain = {name: value for name, value in event.values.items() if isinstance(value, str | int | float)}
-    return {"stage": event.stage, "values": plain}
+    return {"stage": event.stage, "slot": str(event.slot), "number": event.number, "values": plain}
 
 
 @dataclass

@@ -30,17 +30,17 @@ def execute(run: Run, projector: Projector) -> Work[None]:
     yield Planned(tuple((stage.name, round(stage.seconds, 1)) for stage in stages))
 
     clustering = yield from judged(method.fit(bench, run.state()), corpus)
-    run.save_clustering(clustering)
+    run.results.save_clustering(clustering)
     if taken := run.snapshots():  # the last frame of the live map: how it ended
         rows = run.snapshot(*taken[0]).rows
         yield Snapshot(ENDED, 0, rows, clustering.vectors[rows], clustering.labels[rows])
 
     sample, layouts = yield from draw_map(clustering.vectors, config.map_sample, config.seed, projector)
-    run.save_map(sample, layouts)
+    run.results.save_map(sample, layouts)
 
     yield StageStarted("describe")
-    run.save_topics(describe(corpus.texts, clustering))
-    run.save_metrics(measure(corpus, clustering, config.seed))
+    run.results.save_topics(describe(corpus.texts, clustering))
+    run.results.save_metrics(measure(corpus, clustering, config.seed))
     yield Progress("describe", 1, 1)
 
 

@@ -1,42 +1,31 @@
 """The store: every run is a folder, and the folder is the database."""
 
-import json
 import re
 import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet
 from filelock import FileLock, Timeout
 
-from core.clusters.clustering import Clustering
 from core.errors import BadInput
-from core.events import KEPT, Checkpoint, Event, Snapshot, State, look_at
-from core.files import load_json, save_array, save_file, save_json, save_tensors, slug
+from core.events import Checkpoint, Event, Snapshot
+from core.files import load_json, save_file, save_json, save_tensors
+from core.methods import find_method
+from core.runs.checkpoints import Checkpoints
 from core.runs.config import RunConfig
+from core.runs.curation import Ledger
 from core.runs.frames import Frames, snapshot_file
 from core.runs.log import Log, Story
+from core.runs.results import Results
+from core.state import Choice
 from core.tables.corpus import Corpus
-from core.topics.describe import Topic
 
 _RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9_]{1,40}-[0-9a-f]{6}")
-_ARRAYS = ("vectors", "soft", "labels", "centres")
-
-
-def _open_checkpoint(path: Path) -> Checkpoint:
-    from safetensors import safe_open
-
-    with safe_open(path, framework="np") as file:
-        about = file.metadata()
-        arrays = {name: file.get_tensor(name) for name in file.keys()}
-        return Checkpoint(about["stage"], arrays, json.loads(about["values"]))
 
 
 class Store:
@@ -69,16 +58,37 @@ class Store:
     def open(self, name: str) -> "Run":
         """Open a run by its id; anything that is not the id of a run here is refused before it touches a path."""
         run = Run(self.folder / name) if _RUN_ID.fullmatch(name) else None
-        if run is None or not run.is_readable():
+        if run is None or not run.folder.is_dir():
             raise BadInput("There is no such run here.")
+        if reason := run.unreadable():
+            raise BadInput(f"The run {name} cannot be read. {reason}")
         return run
 
     def runs(self) -> list["Run"]:
-        """List the runs, newest first."""
+        """List the runs that can be read, newest first."""
+        return [run for run in self._folders() if not run.unreadable()]
+
+    def unreadable(self) -> dict[str, str]:
+        """Name the runs that cannot be read, newest first, each with the reason: they are shown, never hidden."""
+        return {run.id: reason for run in self._folders() if (reason := run.unreadable())}
+
+    def _folders(self) -> list["Run"]:
         if not self.folder.is_dir():
             return []
         names = sorted((path.name for path in self.folder.iterdir() if _RUN_ID.fullmatch(path.name)), reverse=True)
-        return [run for run in (Run(self.folder / name) for name in names) if run.is_readable()]
+        return [Run(self.folder / name) for name in names]
+
+    def delete(self, name: str) -> None:
+        """Delete a run that nobody works on, first out of sight and then for good, so that a kill leaves no half."""
+        folder = self.folder / name
+        if not _RUN_ID.fullmatch(name) or not folder.is_dir():
+            raise BadInput("There is no such run here.")
+        run = Run(folder)
+        if not run.unreadable():
+            run.claim(patience=0.5).release()  # one that is being worked on is refused
+        gone = self.folder / f".deleted-{name}-{secrets.token_hex(3)}"
+        folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
 
 class Run:
@@ -97,12 +107,17 @@ class Run:
         """What was asked for."""
         return RunConfig.from_json(load_json(self.folder / "config.json"))
 
-    def is_readable(self) -> bool:
-        """Say whether the configuration can be read; a folder damaged by other hands is passed over."""
+    def unreadable(self) -> str:
+        """Say why the configuration cannot be read, or nothing if it can."""
         try:
-            return bool(self.config)
-        except (OSError, ValueError, TypeError, BadInput):
-            return False
+            find_method(self.config.method)
+        except BadInput as refusal:
+            return str(refusal)
+        except OSError:
+            return "Its config.json is missing or closed."
+        except (ValueError, TypeError):
+            return "Its config.json is damaged."
+        return ""
 
     @property
     def cache(self) -> Path:
@@ -181,8 +196,7 @@ class Run:
     def record(self, event: Event) -> None:
         """Keep what an event carries and write it into the log."""
         if isinstance(event, Checkpoint):
-            about = {"stage": event.stage, "values": json.dumps(dict(event.values))}
-            save_tensors(self._checkpoint_file(event.stage), event.arrays, about)
+            self.state().save(event)
         elif isinstance(event, Snapshot):
             arrays = {"rows": event.rows, "vectors": event.vectors.astype(np.float16), "labels": event.labels}
             about = {"stage": event.stage, "step": str(event.step)}
@@ -204,112 +218,43 @@ class Run:
         arrays = load_file(snapshot_file(self.folder, stage, step))
         return Snapshot(stage, step, arrays["rows"], arrays["vectors"].astype(np.float32), arrays["labels"])
 
-    def state(self) -> State:
-        """Return the last checkpoint of each stage that left one, to go on from; of single looks only the kept one."""
-        found = {}
-        for path in sorted((self.folder / "checkpoints").glob("*.safetensors")):
-            if not path.name.startswith(slug("look at ")):
-                checkpoint = _open_checkpoint(path)
-                found[checkpoint.stage] = checkpoint
-        if (kept := found.get(KEPT)) is not None:
-            name = look_at(kept.values["stage"], int(kept.values["step"]))
-            found[name] = _open_checkpoint(self._checkpoint_file(name))
-        return found
+    def state(self) -> Checkpoints:
+        """Return where the run stands, to go on from."""
+        return Checkpoints(self.folder / "checkpoints")
 
-    def keep(self, stage: str, step: int) -> Checkpoint | None:
+    def looks(self) -> list[tuple[str, int]]:
+        """Name the looks whose weights are there, in the order in which they were taken."""
+        state = self.state()
+        return [look for look in self.snapshots() if state.has_look(*look)]
+
+    def choose(self, stage: str, step: int) -> Choice | None:
         """Make the weights of one look the result when the run goes on, for which it must be claimed.
 
         What follows from other weights is forgotten, and stages after that look have nothing left to do. Returns the
-        choice that stood before, with which ``keep_instead`` takes this one back.
+        choice that stood before, to which ``Checkpoints.choose`` can go back.
         """
-        if (stage, step) not in self.snapshots() or look_at(stage, step) not in self._checkpoints():
+        if (stage, step) not in self.looks():
             raise BadInput(f"There is no checkpoint of {stage} at step {step}.")
-        path = self._checkpoint_file(KEPT)
-        before = _open_checkpoint(path) if path.exists() else None
-        road = list(self.story().road)
-        later = road[road.index(stage) + 1 :]
-        self.record(Checkpoint(KEPT, {}, {"stage": stage, "step": step, "later": later}))
+        state, road = self.state(), list(self.story().road)
+        before = state.choice
+        state.choose(Choice(stage, step, tuple(road[road.index(stage) + 1 :])))
         for name in ("represent", "cluster"):
-            self._checkpoint_file(name).unlink(missing_ok=True)
+            state.forget(name)
         return before
 
-    def keep_instead(self, choice: Checkpoint | None) -> None:
-        """Put an earlier choice of a look in place of the last one, or none."""
-        if choice is not None:
-            self.record(choice)
-        else:
-            self._checkpoint_file(KEPT).unlink(missing_ok=True)
+    # What was found ---------------------------------------------------------------------------------------------
 
-    def checkpoints(self) -> list[tuple[str, int]]:
-        """Name the looks whose weights are there, in the order in which they were taken."""
-        there = self._checkpoints()
-        return [name for name in self.snapshots() if look_at(*name) in there]
+    @property
+    def results(self) -> Results:
+        """What the run has found."""
+        return Results(self.folder)
 
-    def _checkpoints(self) -> set[str]:
-        files = {path.stem for path in (self.folder / "checkpoints").glob("*.safetensors")}
-        return {look_at(*name) for name in self.snapshots() if slug(look_at(*name)) in files}
+    def ledger(self) -> Ledger:
+        """Return what a person has corrected in the result."""
+        return Ledger(self.folder, self.results.fingerprint())
 
-    def _checkpoint_file(self, stage: str) -> Path:
-        return self.folder / "checkpoints" / f"{slug(stage)}.safetensors"
-
-    # Results ----------------------------------------------------------------------------------------------------
-
-    def made_at(self) -> int:
-        """Say when the results were made, in nanoseconds: a run of which another moment is kept makes them again."""
-        return (self.folder / "metrics.json").stat().st_mtime_ns  # written last
-
-    def save_clustering(self, clustering: Clustering) -> None:
-        """Keep the clustering, one array per file."""
-        for name in _ARRAYS:
-            if (array := getattr(clustering, name)) is not None:
-                save_array(self.folder / "clustering" / f"{name}.npy", array)
-        for name, array in clustering.beside.items():
-            save_array(self.folder / "clustering" / f"beside-{name}.npy", array)
-
-    def clustering(self) -> Clustering:
-        """Open the clustering; arrays stay on the disk until they are used."""
-        arrays = {name: self._array(f"clustering/{name}") for name in _ARRAYS if name != "centres"}
-        centres = self.folder / "clustering" / "centres.npy"
-        kept = self._array("clustering/centres") if centres.exists() else None
-        beside = sorted((self.folder / "clustering").glob("beside-*.npy"))
-        heads = {path.stem.removeprefix("beside-"): self._array(f"clustering/{path.stem}") for path in beside}
-        return Clustering(arrays["vectors"], arrays["soft"], arrays["labels"], kept, heads)
-
-    def save_map(self, sample: np.ndarray, layouts: Mapping[str, np.ndarray]) -> None:
-        """Keep the sample's row positions and, for each layout, the points of all used rows."""
-        save_array(self.folder / "map" / "sample.npy", sample)
-        for name, points in layouts.items():
-            save_array(self.folder / "map" / f"{name}.npy", points)
-
-    def map(self, layout: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sample's positions among the used rows, and the points of all used rows."""
-        return self._array("map/sample"), self._array(f"map/{layout}")
-
-    def _array(self, name: str) -> np.ndarray:
-        return np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-
-    def save_topics(self, topics: list[Topic]) -> None:
-        """Keep names, sizes, words and typical rows."""
-        save_json(self.folder / "topics.json", [asdict(topic) for topic in topics])
-
-    def topics(self) -> list[Topic]:
-        """Return the clusters in words, in the order of their labels."""
-        return [
-            Topic(item["name"], item["size"], tuple(item["words"]), tuple(item["weights"]), tuple(item["typical"]))
-            for item in load_json(self.folder / "topics.json")
-        ]
-
-    def save_metrics(self, metrics: Mapping[str, Any]) -> None:
-        """Keep the figures."""
-        save_json(self.folder / "metrics.json", metrics)
-
-    def metrics(self) -> dict[str, Any]:
-        """Return the figures."""
-        return load_json(self.folder / "metrics.json")
-
-    def labelled(self) -> pd.DataFrame:
-        """Return every original row and column with the clusters beside them."""
-        clustering = self.clustering()
-        names = [topic.name for topic in self.topics()]
-        _, points = self.map("umap")
-        return self.corpus().labelled(clustering.labels, names, clustering.probability, points)
+    def clusters(self) -> int:
+        """Say how many clusters there are: those found once it has finished, until then those asked for."""
+        if self.story().phase == "finished" and (self.folder / "topics.json").exists():
+            return sum(topic.size > 0 for topic in self.results.topics())
+        return int(self.config.knobs.get("clusters", 0))

@@ -4,7 +4,7 @@ import numpy as np
 
 from core.encoder.encoder import Encoder, find_device
 from core.errors import BadInput
-from core.events import KEPT, best_of, look_at
+from core.events import Slot
 from core.runs.store import Run
 
 
@@ -18,14 +18,14 @@ def trained_encoder(run: Run) -> Encoder:
     if run.status() != "finished":
         raise BadInput(f"The run {run.id} is not finished, so its language model is not either.")
     encoder = Encoder(config.encoder, find_device(), config.token_limit, "float32")  # maybe trained on another machine
-    stages = [stage for stage in config.build_method().stages if best_of(stage) in state]
-    if stages:
-        name = best_of(stages[-1])
-        if (kept := state.get(KEPT)) is not None:
-            name = look_at(kept.values["stage"], int(kept.values["step"]))
-        learnt = state[name].arrays
+    learnt = None
+    if (choice := state.choice) is not None:
+        learnt = state.find(choice.stage, Slot.LOOK, choice.step)
+    for stage in reversed(config.build_method().stages):
+        learnt = learnt or state.find(stage, Slot.BEST)
+    if learnt is not None:
         with torch.no_grad():
             for part, value in encoder.model.named_parameters():
-                if f"trunk.{part}" in learnt:
-                    value.copy_(torch.from_numpy(np.array(learnt[f"trunk.{part}"], np.float32)))
+                if f"trunk.{part}" in learnt.arrays:
+                    value.copy_(torch.from_numpy(np.array(learnt.arrays[f"trunk.{part}"], np.float32)))
     return encoder

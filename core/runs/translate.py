@@ -1,7 +1,12 @@
 """What was renamed or removed since earlier versions, so that their runs open: the one table to add to."""
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from core.events import Slot
+from core.state import Choice
 
 # (field of config.json, value as it was): value as it is now
 VALUES: dict[tuple[str, Any], Any] = {
@@ -28,3 +33,25 @@ def translated(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> bool:
     return isinstance(value, str | int | float | bool)
+
+
+def old_checkpoint_names(stage: str, slot: Slot, number: int) -> tuple[str, ...]:
+    """Name the files in which version 0.1 kept a checkpoint: all stages in one folder, told apart by prefixes."""
+    return {
+        Slot.CURRENT: (stage,),
+        Slot.BEST: (f"best of {stage}",),
+        Slot.LOOK: (f"look at {stage} {number}",),
+        Slot.TARGETS: (f"targets of {stage}", f"other targets of {stage}"),
+    }[slot]
+
+
+def old_choice(checkpoints: Path) -> Choice | None:
+    """Read the look that a person chose in version 0.1."""
+    from safetensors import safe_open
+
+    path = checkpoints / "kept-by-a-person.safetensors"
+    if not path.exists():
+        return None
+    with safe_open(path, framework="np") as file:
+        found = json.loads(file.metadata()["values"])
+    return Choice(found["stage"], int(found["step"]), tuple(found["later"]))

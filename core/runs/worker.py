@@ -17,12 +17,13 @@ from threadpoolctl import threadpool_limits
 
 from core.bench.forecast import wait_for_measuring
 from core.errors import BadInput, is_out_of_memory
-from core.events import Checkpoint, Ended, Event, Queued, StageStarted
+from core.events import Ended, Event, Queued, StageStarted
 from core.maps.projector import Projector
 from core.runs.config import RunConfig
 from core.runs.painter import Painter
 from core.runs.pipeline import execute
 from core.runs.store import Run, Store
+from core.state import Choice
 
 _MOST_TRIES = 3
 
@@ -74,12 +75,12 @@ class _Waiting:
     lock: FileLock
     before: str
     chose: bool = False
-    choice: Checkpoint | None = None
+    choice: Choice | None = None
 
     def withdraw(self, run: Run) -> None:
         """Let the run stand as it did: one that was to be made anew from another moment is finished still."""
         if self.chose:
-            run.keep_instead(self.choice)
+            run.state().choose(self.choice)
         finished = self.before == "finished"
         _end(run, Ended("finished") if finished else Ended("stopped", "The run was withdrawn from the queue."))
 
@@ -130,7 +131,7 @@ class Worker:
                 if self._closed:
                     raise BadInput("The server is shutting down and takes no more runs.")
                 before = run.story().phase
-                choice = run.keep(*keep) if keep else None
+                choice = run.choose(*keep) if keep else None
                 run.record(Queued())
                 self._stop.discard(name)
                 self._waiting.append(_Waiting(name, lock, before, keep is not None, choice))

@@ -12,7 +12,8 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from core.clusters.clustering import Clustering
 from core.encoder.vectors import normalised
 
-TOPIC_WORDS = 10
+TOPIC_WORDS = 10  # shown; more are kept, so that some remain when a person strikes words
+_KEPT_WORDS = 30
 TYPICAL_TEXTS = 5
 WORD = r"(?u)[^\W\d_](?:[\w'’]*\w)?"
 _VOCABULARY = 50_000
@@ -86,7 +87,7 @@ class Wording:
         found = []
         for begin, end in zip(scores.indptr[:-1], scores.indptr[1:], strict=True):
             weights = scores.data[begin:end]
-            best = begin + np.argsort(-weights, kind="stable")[:TOPIC_WORDS]
+            best = begin + np.argsort(-weights, kind="stable")[:_KEPT_WORDS]
             found.append([(str(self.words[scores.indices[at]]), float(scores.data[at])) for at in best])
         return found
 

@@ -65,7 +65,9 @@ def _forecast(bench: Bench, config: RunConfig, corpus: Corpus) -> tuple[Forecast
     measuring: Future[Forecast] = kept[2]
     if not measuring.done():
         return rough, "A rough guess; this machine is being measured", measuring
-    if measuring.exception() is not None:  # whatever stood in the way will be told when the run is started
+    if isinstance(fault := measuring.exception(), BadInput):
+        raise fault
+    if fault is not None:  # whatever it was will be told when the run is started
         return rough, "A rough guess from the number of words", None
     return measuring.result(), "Measured on this machine just now", None
 

@@ -33,6 +33,7 @@ COLOURS = (
 )
 OTHER = "#9aa7a8"
 MOST_CATEGORIES = 20
+NO_CLUSTER = "(no cluster)"
 
 
 def map_figure(points: np.ndarray, rows: np.ndarray, colour: "Colouring") -> go.Figure:
@@ -115,8 +116,11 @@ class Colouring:
 
     @classmethod
     def by_cluster(cls, labels: np.ndarray, names: Sequence[str]) -> "Colouring":
-        """Colour by cluster."""
-        colouring = cls(names, labels, [cluster_colour(label) for label in range(len(names))])
+        """Colour by cluster; what is in none is grey."""
+        shades = [cluster_colour(label) for label in range(len(names))]
+        if (labels < 0).any():
+            labels, names, shades = np.where(labels < 0, len(names), labels), [*names, NO_CLUSTER], [*shades, OTHER]
+        colouring = cls(names, labels, shades)
         colouring.lies_together = True
         return colouring
 

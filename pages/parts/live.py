@@ -5,6 +5,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.runs.frames import ENDED, Frame, numbered_as_at_the_end
+from core.runs.labelling import curated
 from core.runs.store import Run
 from core.topics.describe import Wording, unique_topic_names
 from pages.parts.curves import Figures, curves_figure
@@ -170,8 +171,8 @@ def _cluster_names(run: Run, frame: Frame) -> list[str]:
     Only the last frame counts clusters as the result does.
     """
     if frame.stage == ENDED and run.status() == "finished":
-        return [topic.name for topic in run.topics()]
-    words = _wording(run.id, run, frame.rows).ranked(frame.labels, int(run.config.knobs["clusters"]))
+        return [topic.name for topic in curated(run.results.topics(), run.ledger().fold())]
+    words = _wording(run.id, run, frame.rows).ranked(frame.labels, 1 + int(frame.labels.max(initial=0)))
     return unique_topic_names([[word for word, _ in pairs] for pairs in words])
 
 

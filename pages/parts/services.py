@@ -70,7 +70,7 @@ def run_title(run: Run) -> str:
     config = run.config
     moment = time.strptime(run.id[:15], "%Y%m%d-%H%M%S")
     when = f"{moment.tm_mday} {time.strftime('%b %H:%M', moment)}"
-    return f"{config.method}, {config.knobs['clusters']} clusters · {when} · {Path(config.file).name}"
+    return f"{config.method}, {run.clusters()} clusters · {when} · {Path(config.file).name}"
 
 
 def show_run(name: str) -> None:
@@ -92,10 +92,10 @@ def current_run() -> Run | None:
         return None
     try:
         run = store().open(str(name))
-    except BadInput:
+    except BadInput as refusal:
         st.session_state.pop("run", None)
         st.query_params.pop("run", None)
-        st.toast("The run in the address is not here any more.", icon=":material/search_off:")
+        st.toast(plain(str(refusal)), icon=":material/search_off:")
         return None
     show_run(run.id)
     return run
@@ -108,6 +108,7 @@ def choose_run() -> Run | None:
     if run is None and runs and "run" not in st.session_state:
         run = next(iter(runs.values()))
         show_run(run.id)
+    _list_unreadable()
     if not runs:
         return None
     titles = told_apart({name: run_title(item) for name, item in runs.items()})
@@ -125,6 +126,14 @@ def choose_run() -> Run | None:
         show_run(chosen)
         st.rerun()
     return runs.get(run.id) if run else None
+
+
+def _list_unreadable() -> None:
+    """Name the runs that cannot be read: a run is never hidden."""
+    if unreadable := store().unreadable():
+        with st.sidebar.expander(f"{len(unreadable)} unreadable", icon=":material/broken_image:"):
+            for name, reason in unreadable.items():
+                st.caption(plain(f"{name}: {reason}"))
 
 
 def told_apart(titles: dict[str, str]) -> dict[str, str]:

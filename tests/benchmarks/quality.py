@@ -111,7 +111,7 @@ def _run(cell: Cell, seed: int, folder: Path, store: Store, projector: Projector
     if status != "finished":
         sys.exit(f"{cell.row} on {cell.data}: {run.story().message}")
     notes = [text for _, text in run.story().notes if "kept" in text]
-    figures = {name: run.metrics()[name] for name in ("acc", "nmi", "nmi_geometric", "purity")}
+    figures = {name: run.results.metrics()[name] for name in ("acc", "nmi", "nmi_geometric", "purity")}
     return {
         "settings": _settings({"method": cell.method, "data": cell.data, "knobs": cell.knobs}),
         "depth": config.knobs.get("depth"),

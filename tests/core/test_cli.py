@@ -102,7 +102,7 @@ def test_the_command_a_run_shows_repeats_it(table: Path, tmp_path: Path, capsys:
     assert main([*command[3:], "--runs", str(runs)]) == 0
     second = next(run for run in Store(runs).runs() if run.id != first.id)
     assert second.config == first.config
-    np.testing.assert_array_equal(first.clustering().labels, second.clustering().labels)
+    np.testing.assert_array_equal(first.results.clustering().labels, second.results.clustering().labels)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from transformers import RobertaConfig, RobertaForMaskedLM, RobertaTokenizerFast
 from core.clusters.clustering import matched_numbers
 from core.encoder.shape import Shape
 from core.errors import BadInput
-from core.events import Checkpoint, Event, Measured, Note, Snapshot, look_at
+from core.events import Checkpoint, Event, Measured, Note, Slot, Snapshot
 from core.maps.projector import Projector
 from core.methods import find_method
 from core.methods.clusterbert import ClusterBert
@@ -102,37 +102,41 @@ def test_stopped_within_any_stage_it_resumes_to_the_same_result(
         )
         assert drive(run, projector, reached, seen.append) == "stopped"
         assert drive(run, projector, lambda: False) == "finished", run.story().traceback
-        np.testing.assert_array_equal(run.clustering().vectors, whole.clustering().vectors)
-        np.testing.assert_array_equal(run.clustering().labels, whole.clustering().labels)
+        np.testing.assert_array_equal(run.results.clustering().vectors, whole.results.clustering().vectors)
+        np.testing.assert_array_equal(run.results.clustering().labels, whole.results.clustering().labels)
 
 
 def test_labels_are_those_of_ufts_own_assignment_and_heads_are_kept(
     corpus: Corpus, shared_store: Store, projector: Projector
 ) -> None:
     run, _ = finish(shared_store, corpus, projector, "uft", rate=1e-3)
-    clustering = run.clustering()
+    clustering = run.results.clustering()
     assert clustering.beside.keys() == {"q"}
     np.testing.assert_array_equal(clustering.beside["q"].argmax(1), clustering.labels)
     np.testing.assert_array_equal(clustering.soft.argmax(1), clustering.labels)
     assert clustering.soft.max(1).mean() > clustering.beside["q"].max(1).mean()  # made readable
     run, _ = finish(shared_store, corpus, projector, "clusterbert", rate=1e-3)
-    told = run.clustering().beside["p"]
+    told = run.results.clustering().beside["p"]
     np.testing.assert_allclose(told.sum(1), 1, atol=1e-5)
-    assert (told.argmax(1) == run.clustering().labels).mean() > 0.9
+    assert (told.argmax(1) == run.results.clustering().labels).mean() > 0.9
 
 
 def test_a_moment_that_was_kept_has_the_head_it_had(corpus: Corpus, shared_store: Store, projector: Projector) -> None:
     run, _ = finish(shared_store, corpus, projector, "clusterbert")
-    run.keep("form", 3)
+    run.choose("form", 3)
     assert drive(run, projector, lambda: False) == "finished", run.story().traceback
-    told = run.clustering().beside["p"]
-    assert np.isfinite(told).all() and (told.argmax(1) == run.clustering().labels).mean() > 0.9
+    told = run.results.clustering().beside["p"]
+    assert np.isfinite(told).all() and (told.argmax(1) == run.results.clustering().labels).mean() > 0.9
 
 
 def test_while_the_head_warms_up_nothing_else_moves(corpus: Corpus, shared_store: Store, projector: Projector) -> None:
     _, told = finish(shared_store, corpus, projector, "uft", rate=1e-2, head_rate=1e-2)
     before, after = (
-        next(event for event in told if isinstance(event, Checkpoint) and event.stage == look_at("warm up", step))
+        next(
+            event
+            for event in told
+            if isinstance(event, Checkpoint) and (event.stage, event.slot, event.number) == ("warm up", Slot.LOOK, step)
+        )
         for step in (0, 4)
     )
     moved = {name for name, array in after.arrays.items() if not np.array_equal(array, before.arrays[name])}
@@ -189,7 +193,7 @@ def test_without_labels_nothing_is_judged(corpus: Corpus, shared_store: Store, p
     seen_with, told_with = finish(shared_store, corpus, projector, "tsdae")
     seen, told = finish(shared_store, bare, projector, "tsdae")
     assert not any("acc" in event.values for event in told if isinstance(event, Measured))
-    np.testing.assert_array_equal(seen.clustering().vectors, seen_with.clustering().vectors)
+    np.testing.assert_array_equal(seen.results.clustering().vectors, seen_with.results.clustering().vectors)
 
 
 def test_an_encoder_that_cannot_decode_is_refused_before_anything_starts(
@@ -245,7 +249,7 @@ def test_a_handful_of_texts_is_divided_too(
     knobs = {"steps": 4, "every": 2} if method == "sccl" else QUICK[method]
     run = shared_store.create(make_config(few, method, **(knobs | {"clusters": clusters, "depth": "1"})), few)
     assert drive(run, projector, lambda: False) == "finished", run.story().traceback
-    assert len(np.unique(run.clustering().labels)) == clusters
+    assert len(np.unique(run.results.clustering().labels)) == clusters
 
 
 def test_a_collapse_while_adapting_is_told_and_undone(

@@ -49,10 +49,10 @@ def test_finds_obvious_groups_the_same_way_with_every_seed(
     first, told = finish(shared_store, corpus, projector, method=method)
     again, _ = finish(shared_store, corpus, projector, method=method)
     other, _ = finish(shared_store, corpus, projector, method=method, seed=7)
-    np.testing.assert_array_equal(first.clustering().labels, again.clustering().labels)
-    np.testing.assert_array_equal(first.clustering().soft, again.clustering().soft)
+    np.testing.assert_array_equal(first.results.clustering().labels, again.results.clustering().labels)
+    np.testing.assert_array_equal(first.results.clustering().soft, again.results.clustering().soft)
     for run in (first, other):
-        clustering = run.clustering()
+        clustering = run.results.clustering()
         assert accuracy(truth.astype(str), clustering.labels) > (0.95 if method == "embed" else 0.6)
         assert (clustering.labels == clustering.soft.argmax(1)).all()
         np.testing.assert_allclose(clustering.soft.sum(1), 1, atol=1e-5)
@@ -75,7 +75,7 @@ def test_umap_before_kmeans_is_a_knob_of_every_method(
     method: str, corpus: Corpus, shared_store: Store, projector: Projector
 ) -> None:
     run, _ = finish(shared_store, corpus, projector, method=method, partition="umap+kmeans")
-    clustering = run.clustering()
+    clustering = run.results.clustering()
     assert clustering.centres is None and (clustering.labels == clustering.soft.argmax(1)).all()
 
 
@@ -95,8 +95,8 @@ def test_stopped_at_any_event_it_opens_and_resumes_to_the_same_result(
         stopped.append(run)
     for run in (stopped[0], stopped[len(stopped) // 2], stopped[-1]):
         assert drive(run, projector, lambda: False) == "finished"
-        np.testing.assert_array_equal(run.clustering().labels, whole.clustering().labels)
-        np.testing.assert_array_equal(run.clustering().soft, whole.clustering().soft)
+        np.testing.assert_array_equal(run.results.clustering().labels, whole.results.clustering().labels)
+        np.testing.assert_array_equal(run.results.clustering().soft, whole.results.clustering().soft)
     assert any(isinstance(event, Checkpoint) for event in told)
 
 
@@ -174,7 +174,7 @@ def test_more_texts_than_the_map_samples_are_placed_beside_their_neighbours(
     monkeypatch.setattr("core.runs.config.MAP_SAMPLE", 30)
     corpus = Corpus(obvious_table(20), "text")
     run, _ = finish(shared_store, corpus, projector)
-    sample, points = run.map("umap")
+    sample, points = run.results.map("umap")
     assert len(sample) == 30 and points.shape == (60, 2) and np.isfinite(points).all()
     low, high = points[sample].min(0), points[sample].max(0)
     assert (points >= low - 1e-3).all() and (points <= high + 1e-3).all()

@@ -151,7 +151,7 @@ def test_a_loss_that_is_no_number_ends_training_at_the_last_good_checkpoint(
     run, told = finish(shared_store, corpus, projector, steps=10)
     notes = [event.text for event in told if isinstance(event, Note)]
     assert "The loss is no number any more: training ends as it was at step 2." in notes
-    assert np.isfinite(run.clustering().vectors).all()
+    assert np.isfinite(run.results.clustering().vectors).all()
 
 
 def test_short_memory_in_a_step_is_told_once_and_the_run_goes_on(
@@ -180,8 +180,8 @@ def test_a_step_takes_few_texts_of_a_small_table_where_similar_ones_are_drawn() 
 def test_at_depth_0_only_the_heads_learn(corpus: Corpus, shared_store: Store, projector: Projector) -> None:
     run, told = finish(shared_store, corpus, projector, depth="0")
     before, _ = finish(shared_store, corpus, projector, depth="0", steps=1, every=1)
-    np.testing.assert_allclose(run.clustering().vectors, before.clustering().vectors, atol=1e-6)
-    assert not any(name.startswith("trunk.") for name in run.state()["train"].arrays)
+    np.testing.assert_allclose(run.results.clustering().vectors, before.results.clustering().vectors, atol=1e-6)
+    assert not any(name.startswith("trunk.") for name in run.state().find("train").arrays)
 
 
 def test_a_resumed_run_keeps_the_start_where_nothing_was_better(
@@ -192,8 +192,8 @@ def test_a_resumed_run_keeps_the_start_where_nothing_was_better(
     whole, _ = finish(shared_store, corpus, projector, rate=1e-3)
     stopped = shared_store.create(make_config(corpus, "sccl", **(QUICK | {"rate": 1e-3})), corpus)
     seen: list[Event] = []
-    assert drive(stopped, projector, lambda: "train" in stopped.state(), seen.append) == "stopped"
+    assert drive(stopped, projector, lambda: stopped.state().find("train") is not None, seen.append) == "stopped"
     assert drive(stopped, projector, lambda: False) == "finished"
-    np.testing.assert_array_equal(stopped.clustering().vectors, whole.clustering().vectors)
+    np.testing.assert_array_equal(stopped.results.clustering().vectors, whole.results.clustering().vectors)
     before, _ = finish(shared_store, corpus, projector, depth="0")
-    np.testing.assert_allclose(whole.clustering().vectors, before.clustering().vectors, atol=2e-3)
+    np.testing.assert_allclose(whole.results.clustering().vectors, before.results.clustering().vectors, atol=2e-3)

@@ -106,7 +106,7 @@ def test_kill_9_during_each_kind_of_write_loses_nothing(tmp_path: Path, projecto
             if run.status() != "finished":
                 assert run.status() == "interrupted", kind
                 assert drive(run, projector, lambda: False) == "finished", (kind, run.story().traceback)
-            assert np.array_equal(run.clustering().labels, whole.clustering().labels), kind
+            assert np.array_equal(run.results.clustering().labels, whole.results.clustering().labels), kind
             if kind == "frames":
                 painter = Painter(run, projector)
                 painter.finish()

@@ -177,17 +177,17 @@ def test_another_moment_can_be_kept_as_the_result(corpus: Corpus, store: Store, 
     run = store.create(make_config(corpus, "sccl", **(QUICK | {"partition": "kmeans"})), corpus)
     told: list[Event] = []
     assert drive(run, projector, lambda: False, told.append) == "finished", run.story().traceback
-    looks = run.checkpoints()
+    looks = run.looks()
     assert looks == [name for name in run.snapshots() if name[0] == "train"]
-    ended = run.clustering().vectors.copy()
+    ended = run.results.clustering().vectors.copy()
     first = next(event for event in told if isinstance(event, Snapshot))
     ending = (*run.snapshots()[-1], "umap")
     drained(paint(run, projector, *ending))
     assert ending not in run.frames().missing()
-    run.keep("train", 0)
+    run.choose("train", 0)
     again: list[Event] = []
     assert drive(run, projector, lambda: False, again.append) == "finished", run.story().traceback
-    kept = run.clustering().vectors
+    kept = run.results.clustering().vectors
     assert ending in run.frames().missing()  # the picture of the end shows another end
     assert any("is kept, as asked for" in event.text for event in again if isinstance(event, Note))
     unit = first.vectors / np.linalg.norm(first.vectors, axis=1, keepdims=True)
@@ -197,9 +197,9 @@ def test_another_moment_can_be_kept_as_the_result(corpus: Corpus, store: Store, 
     for rows, batch in encoder.vectors(encoder.tokens(corpus.texts)[0], "mean"):
         np.testing.assert_allclose(batch / np.linalg.norm(batch, axis=1, keepdims=True), kept[rows], atol=3e-3)
     with pytest.raises(BadInput, match="no checkpoint"):
-        run.keep("train", 999)
+        run.choose("train", 999)
     with pytest.raises(BadInput, match="no checkpoint"):
-        run.keep("cluster", 0)
+        run.choose("cluster", 0)
 
 
 def test_an_early_stage_that_is_kept_leaves_the_later_ones_nothing_to_do(
@@ -208,7 +208,7 @@ def test_an_early_stage_that_is_kept_leaves_the_later_ones_nothing_to_do(
     knobs = {"batch": 9, "every": 3, "depth": "1", "rate": 1e-3}
     run = store.create(make_config(corpus, "clusterbert", **knobs), corpus)
     assert drive(run, projector, lambda: False) == "finished", run.story().traceback
-    run.keep(*[name for name in run.checkpoints() if name[0] == "form"][-1])
+    run.choose(*[name for name in run.looks() if name[0] == "form"][-1])
     told: list[Event] = []
     assert drive(run, projector, lambda: False, told.append) == "finished", run.story().traceback
     assert not any(isinstance(event, Checkpoint) and event.stage == "harden" for event in told)
@@ -223,16 +223,16 @@ def test_a_moment_of_a_run_that_was_stopped_is_kept_without_training_on(
     told: list[Event] = []
     forming = lambda: any(isinstance(event, Snapshot) and event.stage == "form" for event in told)  # noqa: E731
     assert drive(run, projector, forming, told.append) == "stopped"
-    kept = [name for name in run.checkpoints() if name[0] == stage][-1]
-    run.keep(*kept)
+    kept = [name for name in run.looks() if name[0] == stage][-1]
+    run.choose(*kept)
     told.clear()
     assert drive(run, projector, lambda: False, told.append) == "finished", run.story().traceback
     assert not any(isinstance(event, Measured) and event.stage in ("form", "harden") for event in told)
-    snapshot, vectors = run.snapshot(*kept), run.clustering().vectors
+    snapshot, vectors = run.snapshot(*kept), run.results.clustering().vectors
     unit = snapshot.vectors / np.linalg.norm(snapshot.vectors, axis=1, keepdims=True)
     np.testing.assert_allclose(vectors[snapshot.rows], unit, atol=3e-3)
     said = np.load(run.folder / "clustering" / "beside-p.npy").argmax(1)  # no head that was never told of clusters
-    assert accuracy(said.astype(str), run.clustering().labels) > 0.9
+    assert accuracy(said.astype(str), run.results.clustering().labels) > 0.9
 
 
 def test_a_picture_that_fails_is_left_out_and_after_three_the_painter_gives_up(

@@ -77,7 +77,7 @@ def test_the_trained_encoder_sees_texts_as_the_run_did(
     vectors = np.empty((len(corpus.texts), 384), np.float32)
     for rows, batch in encoder.vectors(encoder.tokens(corpus.texts)[0], "mean"):
         vectors[rows] = batch
-    np.testing.assert_allclose(normalised(vectors), run.clustering().vectors, atol=2e-3)
+    np.testing.assert_allclose(normalised(vectors), run.results.clustering().vectors, atol=2e-3)
     assert main(["retrieve", str(table), "--run", run.id, "--runs", str(store.folder)]) == 0
 
 

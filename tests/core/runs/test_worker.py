@@ -15,6 +15,7 @@ from core.maps.projector import Projector
 from core.methods import find_method
 from core.methods.bow import Bow
 from core.runs.config import resolve
+from core.runs.labelling import Labelling
 from core.runs.store import Run, Store
 from core.runs.worker import Worker, drive
 from core.tables.corpus import Corpus
@@ -59,7 +60,7 @@ def test_a_run_goes_from_queued_to_finished_and_the_thread_ends(worker: Worker, 
     wait_for(lambda: store.open(run.id).status() == "finished")
     wait_for(lambda: worker._thread is None)
     assert not worker.owns(run.id) and not run.is_claimed()
-    assert len(store.open(run.id).labelled()) == 36
+    assert len(Labelling.of(store.open(run.id)).table()) == 36
 
 
 def test_runs_wait_their_turn_can_be_withdrawn_and_stopped(
@@ -185,7 +186,7 @@ def test_a_text_of_which_no_token_is_left_is_left_out_with_its_reason(
     config = resolve(corpus, built, file="t.csv", file_sha256="0" * 64, reading={}, encoder=str(tmp_path / "latin"))
     run = store.create(config, corpus)
     assert drive(run, projector, lambda: False) == "finished", run.story().traceback
-    labelled = run.labelled()
+    labelled = Labelling.of(run).table()
     assert list(labelled["cluster_name"][[3, 7]]) == ["left out: nothing the encoder can read"] * 2
     assert list(labelled["cluster"][[3, 7]]) == ["", ""] and (labelled["cluster"] != "").sum() == len(table) - 2
     assert run.corpus().left_out == {"nothing the encoder can read": 2}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from core.errors import BadInput
-from core.events import KEPT, Ended, Planned, StageStarted
+from core.events import Ended, Planned, StageStarted
 from core.maps.projector import Projector
 from core.methods.bow import Bow
 from core.runs.store import Run, Store
@@ -117,18 +117,18 @@ def test_a_finished_run_that_is_withdrawn_before_it_is_made_anew_is_finished_sti
     knobs = {"steps": 4, "every": 2, "depth": "1", "batch": 9}
     finished = store.create(make_config(corpus, "sccl", **knobs), corpus)
     assert drive(finished, projector, lambda: False) == "finished"
-    seconds, labels = dict(finished.story().seconds), np.array(finished.clustering().labels)
+    seconds, labels = dict(finished.story().seconds), np.array(finished.results.clustering().labels)
     slowly(monkeypatch)
     worker = Worker(store)
     worker.start(store.create(make_config(corpus, "bow"), corpus).id)
     worker.start(finished.id, keep=("train", 2))
     worker.stop(finished.id)
     assert finished.status() == "finished" and finished.story().seconds == seconds
-    assert KEPT not in finished.state() and (finished.clustering().labels == labels).all()
-    finished.keep("train", 2)
+    assert finished.state().choice is None and (finished.results.clustering().labels == labels).all()
+    finished.choose("train", 2)
     worker.start(finished.id, keep=("train", 4))
     worker.stop(finished.id)
-    assert finished.state()[KEPT].values["step"] == 2  # the choice that stood before stands again
+    assert finished.state().choice.step == 2  # the choice that stood before stands again
     with pytest.raises(BadInput, match="no checkpoint"):
         worker.start(finished.id, keep=("train", 999))
     assert not finished.is_claimed() and finished.status() == "finished"
@@ -162,7 +162,7 @@ def test_a_full_disk_is_told_in_a_sentence_though_a_line_was_torn(
             file.write(b'{"time": 1, "eve')
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Run, "save_clustering", fill)
+    monkeypatch.setattr("core.runs.results.Results.save_clustering", fill)
     assert drive(run, projector, lambda: False) == "failed"
     assert store.open(run.id).story().message == "The disk is full: make room, then resume."
 
