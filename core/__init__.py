@@ -1,3 +1,3 @@
 """Topicscope without a browser: from a table of texts to a labelled table."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -78,6 +78,15 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
+class Resolved:
+    """A knob that was left open ("auto") is decided by what was found; part of what repeats the run."""
+
+    name: str
+    value: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Note:
     """One plain sentence for the person watching; ``level`` is "info" or "warning"."""
 
@@ -94,4 +103,4 @@ class Ended:
     traceback: str = ""
 
 
-Event = Queued | Planned | StageStarted | Progress | Checkpoint | Measured | Snapshot | Note | Ended
+Event = Queued | Planned | StageStarted | Progress | Checkpoint | Measured | Snapshot | Resolved | Note | Ended

@@ -23,8 +23,8 @@ def main() -> None:
         return
     _offer(run)
     with st.expander("How this table came about", icon=":material/verified:"):
-        st.code(run.config.command(), language="bash", wrap_lines=True)
-        st.json(run.config.to_json(), expanded=1)
+        st.code(run.settled_config().command(), language="bash", wrap_lines=True)
+        st.json(run.settled_config().to_json(), expanded=1)
 
 
 @st.cache_resource(max_entries=2, show_spinner="Putting the table together")

@@ -94,7 +94,7 @@ def _show_run(run: Run) -> None:
         start_afresh()
         st.rerun()
     with st.expander("Repeat this run on the command line", icon=":material/terminal:"):
-        st.code(run.config.command(), language="bash", wrap_lines=True)
+        st.code(run.settled_config().command(), language="bash", wrap_lines=True)
         st.caption("In the folder of this program; the table's name may need its folder in front.")
     _draw_deletion(run)
 

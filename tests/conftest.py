@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
+from core.encoder.source import EMBEDDED
 from core.events import Event
 from core.maps.projector import Projector
 from core.methods import find_method
@@ -50,10 +51,15 @@ def drained(work: Work[T]) -> tuple[T, list[Event]]:
             return end.value, told
 
 
-def make_config(corpus: Corpus, method: str = "tfidf", seed: int = 0, **knobs: object) -> RunConfig:
+TINY = str(Path(__file__).parent / "assets" / "encoder")  # a BERT of two layers that knows the words above
+
+
+def make_config(
+    corpus: Corpus, method: str = "tfidf", seed: int = 0, encoder: str = EMBEDDED, **knobs: object
+) -> RunConfig:
     """Resolve a configuration as the command line would."""
     built = find_method(method).from_knobs({"clusters": 3, **knobs})
-    return resolve(corpus, built, file="table.csv", file_sha256="0" * 64, reading={}, seed=seed)
+    return resolve(corpus, built, file="table.csv", file_sha256="0" * 64, reading={}, seed=seed, encoder=encoder)
 
 
 @pytest.fixture

@@ -53,6 +53,10 @@ class Neighbour(Augmenter):
             return words, {}, np.empty((0, 0), int), np.empty((0, 0))
         encoder = self.bench.load()
         tokens, _ = encoder.tokens(words)
+        read = np.flatnonzero(tokens.lengths > len(encoder.tokenizer("")["input_ids"]))  # words it has tokens for
+        words, tokens = [words[row] for row in read], tokens.taken(read)
+        if len(words) <= _NEIGHBOURS:
+            return words, {}, np.empty((0, 0), int), np.empty((0, 0))
         whole = np.empty((len(words), encoder.shape.width), np.float32)
         for rows, vectors in encoder.vectors(tokens, "mean"):
             whole[rows] = vectors

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from core.encoder.tokens import Tokens, text_digest
 from core.events import Note, Progress, StageStarted
 from core.files import forget_oldest
 from core.maps.projector import Projector
+from core.topics.words import Words, count_words
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded by those who train
@@ -39,6 +40,7 @@ class Bench:
     projector: Projector
     views: tuple[Sequence[str], ...] = ()
     revisions: Mapping[str, str] = field(default_factory=dict)  # of models from the hub, by name
+    made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # once for all stages of the run
 
     def load(self) -> Encoder:
         """Return the encoder, loaded once."""
@@ -50,9 +52,18 @@ class Bench:
         name = f"{encoder.weights_digest[:16]}-{pooling}-{self.precision}-{self.device}"
         return VectorCache(self.cache / "vectors" / name)
 
+    def words(self) -> Work[Words]:
+        """Return the corpus as a bag of words, counted once."""
+        if "words" not in self.made:
+            self.made["words"] = yield from count_words(self.texts)
+        return self.made["words"]
+
     def tokenise(self, encoder: Encoder, texts: Sequence[str] | None = None) -> Work[Tokens]:
         """Tokenise all texts (or others), or read the tokens if the same texts were tokenised before."""
-        texts = self.texts if texts is None else texts
+        if texts is None:
+            if "tokens" not in self.made:
+                self.made["tokens"] = yield from self.tokenise(encoder, self.texts)
+            return self.made["tokens"]
         digest = text_digest(texts, f"{encoder.tokenizer_digest} {encoder.token_limit}")
         folder = self.cache / "tokens" / digest
         if (tokens := Tokens.load(folder)) is None:
@@ -116,7 +127,7 @@ class Bench:
         """
         encoder, parts = self.load(), []
         for view in views:
-            parts.append((yield from self.tokenise(encoder, view)))
+            parts.append((yield from self.tokenise(encoder, None if view is self.texts else view)))
         tokens = Tokens.joined(parts)
         return (yield from self._kept(trunk, tokens, stage)) or tokens
 

@@ -69,7 +69,7 @@ class Forecast:
     def cluster(self, clusters: int, columns: int, partition: str, starts: int = 10) -> Stage:
         """Start k-means some times, with smoothing or UMAP before it if asked for."""
         held, before = 4.0 * self.texts * columns, 0.0
-        if partition in ("smooth+kmeans", "linkage"):
+        if partition in ("auto", "smooth+kmeans", "linkage"):
             before = self._comparing(columns)
         elif partition == "umap+kmeans":
             columns, before = clusters + 1, 5 + 2e-3 * self.texts

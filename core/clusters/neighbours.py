@@ -1,12 +1,8 @@
 """Which texts of a corpus say nearly the same: nearest by meaning and by words together."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from scipy import sparse
 from sklearn.cluster import MiniBatchKMeans
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
 from threadpoolctl import threadpool_limits
 
 from core.encoder.vectors import nearest, normalised
@@ -14,7 +10,6 @@ from core.events import Progress
 from core.work import Work
 
 _LEXICAL_WEIGHT = 0.6  # measured on StackOverflow and Tweet: the share of like neighbours is highest near it
-_LEXICAL_COLUMNS = 150
 NEAR = 10  # how many near texts smooth a vector
 _ALL = 20_000  # up to so many rows all are compared
 _CELL, _CELLS = 2_000, 8  # above that, those of the nearest cells
@@ -70,24 +65,14 @@ def _searches(space: np.ndarray, seed: int) -> list[Search]:
     return [(np.flatnonzero((reached == cell).any(1)), rows) for cell, rows in enumerate(own) if len(rows)]
 
 
-def joined_views(vectors: np.ndarray, texts: Sequence[str], seed: int) -> np.ndarray:
+def joined_views(vectors: np.ndarray, lexical: np.ndarray | None) -> np.ndarray:
     """Return meaning and words side by side, each of length one, the words at six tenths.
 
     Vectors of meaning know that two wordings mean the same, words know that two texts are about the same thing: each
-    corrects the other.
+    corrects the other. Without a lexical view there is meaning alone.
     """
     meaning = normalised(vectors)
-    counted = TfidfVectorizer(sublinear_tf=True, min_df=min(2, len(texts)), dtype=np.float32)
-    try:
-        words = counted.fit_transform(texts)
-    except ValueError:  # no word occurs twice
-        return meaning
-    columns = min(_LEXICAL_COLUMNS, words.shape[1] - 1, words.shape[0] - 1)
-    if columns < 2:
-        return meaning
-    with threadpool_limits(1):
-        lexical = TruncatedSVD(columns, random_state=seed).fit_transform(words)
-    return normalised(np.hstack([meaning, _LEXICAL_WEIGHT * normalised(lexical)]))
+    return meaning if lexical is None else normalised(np.hstack([meaning, _LEXICAL_WEIGHT * lexical]))
 
 
 def reach(rows: int, clusters: int, most: int = NEAR) -> int:

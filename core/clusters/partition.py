@@ -1,7 +1,7 @@
 """Vectors become clusters: one knob for all methods."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,15 @@ from threadpoolctl import threadpool_limits
 from core.clusters.clustering import Clustering, cluster_means, soft_assignment
 from core.clusters.linkage import linked_centres
 from core.clusters.neighbours import NEAR, joined_views, near_rows, smoothed
+from core.clusters.start import compare_starts
 from core.encoder.vectors import nearest, normalised
-from core.events import Checkpoint, Note, Progress, StageStarted
+from core.events import Checkpoint, Note, Progress, Resolved, StageStarted
 from core.maps.projector import Projector
 from core.work import Work
 
-KMEANS, SMOOTH, LINKAGE, UMAP = PARTITIONS = ("kmeans", "smooth+kmeans", "linkage", "umap+kmeans")
+KMEANS, SMOOTH, LINKAGE, UMAP = DECIDED = ("kmeans", "smooth+kmeans", "linkage", "umap+kmeans")
+AUTO = "auto"  # smooth+kmeans or linkage, whichever suits how the groups lie
+PARTITIONS = (AUTO, *DECIDED)
 STARTS = 10
 _STAGE = "cluster"
 _LINKED = 6_000  # how many rows are linked; the others go to the nearest group
@@ -31,17 +34,18 @@ def partition(
     normalise: bool,
     seed: int,
     projector: Projector,
-    texts: Sequence[str] = (),
+    lexical: np.ndarray | None = None,
     start: np.ndarray | None = None,
     state: Checkpoint | None = None,
 ) -> Work[Clustering]:
     """Group vectors by k-means, as they are, smoothed over similar texts, or after UMAP to ``clusters`` + 1 dimensions.
 
     Choose "kmeans" for speed and for centres that can be read. "smooth+kmeans" joins the vectors with the words of
-    the texts and moves each to the mean of its ten nearest, which takes seconds and is worth a few points of accuracy
-    where groups touch. "linkage" joins them in the same way and then links by average distance: for many groups of very
-    different sizes, which k-means would make even; where groups touch it is worse. "umap+kmeans" (15 neighbours), the
-    papers' own, follows bent groups and takes a minute more.
+    the texts (``lexical``) and moves each to the mean of its ten nearest, which takes seconds and is worth a few points
+    of accuracy where groups touch. "linkage" joins them in the same way and then links by average distance: for groups
+    that stand apart and differ in size, which k-means would make even; where groups touch it is worse. "auto" is one of
+    these two, decided without labels, and says which. "umap+kmeans" (15 neighbours), the papers' own, follows bent
+    groups and takes a minute more.
     Centres that were learnt are where k-means starts; UMAP makes a space of its own, in which they mean nothing.
     """
     vectors = normalised(vectors) if normalise else np.asarray(vectors, np.float32)
@@ -50,14 +54,21 @@ def partition(
     first = int(how != KMEANS)
     yield StageStarted(_STAGE, STARTS + first)
     space, learnt = vectors, start
-    if how == LINKAGE:
-        space = joined_views(vectors, texts, seed)
+    if how in (AUTO, SMOOTH, LINKAGE):
+        joined = joined_views(vectors, lexical)
+    if how == AUTO:
+        near = yield from near_rows(joined, NEAR, seed)
+        found = yield from compare_starts(joined, near, clusters, seed)
+        how = LINKAGE if found.apart else SMOOTH
+        yield Resolved("partition", how, found.reason)
+        space = joined if how == LINKAGE else smoothed(joined, near, clusters)
+        learnt = cluster_means(space, found.divided, clusters) if start is None else _moved(space, vectors, start)
+    elif how == LINKAGE:
+        space = joined
     elif how == SMOOTH:
-        joined = joined_views(vectors, texts, seed)
         near = yield from near_rows(joined, NEAR, seed)
         space = smoothed(joined, near, clusters)
-        if start is not None:
-            learnt = cluster_means(space, nearest(vectors, start, 1)[0][:, 0], clusters)
+        learnt = None if start is None else _moved(space, vectors, start)
     elif how == UMAP:
         space = yield from projector.project(vectors, layout="umap", dims=clusters + 1, seed=seed, neighbours=15)
         learnt = None
@@ -77,6 +88,11 @@ def partition(
     clustering = Clustering.from_soft(vectors, soft, centres if how == KMEANS else None)
     yield from tell_unfilled(clustering)
     return clustering
+
+
+def _moved(space: np.ndarray, vectors: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Return learnt centres in another space: the means, there, of the rows nearest to each."""
+    return cluster_means(space, nearest(vectors, start, 1)[0][:, 0], len(start))
 
 
 def tell_unfilled(clustering: Clustering) -> Work[None]:

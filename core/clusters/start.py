@@ -1,7 +1,6 @@
 """Where clusters start before anything is learnt: a choice between two ways, made without a label."""
 
 import warnings
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,43 +19,60 @@ STARTS = ("similar", "kmeans")
 _TRIES = 10
 _LINKED = 3_000
 _CLEAR = 0.1  # a silhouette of groups that stand apart: 0.13 to 0.20 on Tweet, below 0.09 on five other sets
+_BETTER = 1.03  # where groups stand apart: less is the same division but for a few texts
 _CLEARER = 1.15  # where groups touch, silhouettes are small and a tenth more or less of them is chance
 
 
 class Start(NamedTuple):
-    """The clusters with which a training starts, and whether they stand apart and differ much in size."""
+    """Clusters before anything is learnt: by k-means, and those to start from, which linkage may have found."""
 
     labels: np.ndarray
-    uneven: bool = False
+    divided: np.ndarray
+    apart: bool = False  # whether the groups stand apart, so that they can be linked at the end as well
+    reason: str = ""
 
 
 def find_start(
-    vectors: np.ndarray, texts: Sequence[str], clusters: int, seed: int, how: str, near: np.ndarray | None = None
+    vectors: np.ndarray,
+    lexical: np.ndarray | None,
+    clusters: int,
+    seed: int,
+    how: str,
+    near: np.ndarray | None = None,
 ) -> Work[Start]:
     """Return the clusters with which a training starts.
 
-    Choose "similar" unless a paper is to be followed: it looks at meaning and words together. Its k-means goes
-    over vectors smoothed across near texts. k-means cuts large groups into even pieces; so average linkage, which
-    leaves groups as uneven as they are, is tried too and taken where its clusters are the clearer ones: by little
-    where they stand apart, by far where they touch. Only groups that stand apart can be linked at the end as well.
-    "kmeans" is the papers' start, by meaning alone.
+    Choose "similar" unless a paper is to be followed: it looks at meaning and words together, over a smoothed k-NN
+    graph. "kmeans" is k-means of vectors of length one, by meaning alone.
     """
     if how == "kmeans":
-        return Start((yield from _kmeans(normalised(vectors), clusters, seed)))
-    space = joined_views(vectors, texts, seed)
+        labels = yield from _kmeans(normalised(vectors), clusters, seed)
+        return Start(labels, labels)
+    space = joined_views(vectors, lexical)
     if near is None:
         near = yield from near_rows(space, NEAR, seed)
-    even = yield from _kmeans(smoothed(space, near, clusters), clusters, seed)
-    uneven = _linked(space, clusters, seed)
+    found = yield from compare_starts(space, near, clusters, seed)
+    if found.reason:
+        yield Note(found.reason)
+    return found
+
+
+def compare_starts(space: np.ndarray, near: np.ndarray, clusters: int, seed: int) -> Work[Start]:
+    """Divide by smoothed k-means and by average linkage, and take the clearer one, without a label.
+
+    k-means cuts large groups into even pieces; average linkage leaves groups as uneven as they are, and runs groups
+    that touch together. So it is taken by little where groups stand apart, by far where they touch.
+    """
+    divided = yield from _kmeans(smoothed(space, near, clusters), clusters, seed)
+    linked = _linked(space, clusters, seed)
     yield None
-    divided, linked = (max(silhouette(space, labels, seed)[0] or 0.0, 0.0) for labels in (even, uneven))
-    if linked >= _CLEAR and linked > divided:
-        yield Note(f"The groups differ much in size: they are linked, not divided evenly (silhouette {linked:.3f}).")
-        return Start(uneven, True)
-    if linked > _CLEARER * divided:
-        yield Note(f"Linked groups are clearer to start from than divided ones (silhouette {linked:.3f}).")
-        return Start(uneven)
-    return Start(even)
+    by_kmeans, by_linkage = (max(silhouette(space, labels, seed)[0] or 0.0, 0.0) for labels in (divided, linked))
+    figures = f"silhouette {by_linkage:.3f} against {by_kmeans:.3f}"
+    if by_linkage >= _CLEAR and by_linkage > _BETTER * by_kmeans:
+        return Start(linked, divided, True, f"The groups stand apart, and linkage is clearer than k-means ({figures}).")
+    if by_linkage > _CLEARER * by_kmeans:
+        return Start(linked, divided, False, f"Linkage is clearer than k-means to start from ({figures}).")
+    return Start(divided, divided, False, f"k-means over smoothed vectors is as clear as linkage ({figures}).")
 
 
 def _kmeans(space: np.ndarray, clusters: int, seed: int) -> Work[np.ndarray]:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +28,9 @@ class VectorCache:
         known = np.zeros(len(digests), bool)
         vectors: np.ndarray | None = None
         for keys_path in self._pieces():
-            try:
-                keys = np.load(keys_path, allow_pickle=False)
-                values = np.load(_values_path(keys_path), mmap_mode="r", allow_pickle=False)
-            except (OSError, ValueError):  # deleted by another process, or damaged: it will be encoded again
+            if (piece := _read(keys_path)) is None:
                 continue
+            keys, values = piece
             places = np.searchsorted(keys, digests)
             places[places == len(keys)] = 0
             here = (keys[places] == digests) & ~known if len(keys) else np.zeros(len(digests), bool)
@@ -40,7 +39,8 @@ class VectorCache:
                     vectors = np.empty((len(digests), values.shape[1]), np.float32)
                 vectors[here] = values[places[here]]
                 known |= here
-                os.utime(keys_path)
+                with suppress(OSError):  # another process may be tidying up
+                    os.utime(keys_path)
         return known, vectors
 
     def keep(self, digests: np.ndarray, vectors: np.ndarray) -> None:
@@ -53,12 +53,14 @@ class VectorCache:
             self._merge(pieces)
 
     def _merge(self, pieces: list[Path]) -> None:
-        keys = np.concatenate([np.load(path, allow_pickle=False) for path in pieces])
-        values = np.concatenate([np.load(_values_path(path), allow_pickle=False) for path in pieces])
-        keys, first = np.unique(keys, return_index=True)
-        stem = f"{time.time_ns():020d}-{os.getpid()}"
-        save_array(self.folder / f"{stem}.vectors.npy", values[first])
-        save_array(self.folder / f"{stem}.keys.npy", keys)
+        """Make one piece of many; a damaged one is left out and deleted, to be encoded again when it is needed."""
+        read = [(path, piece) for path in pieces if (piece := _read(path)) is not None]
+        whole = [(keys, values) for _, (keys, values) in read if values.shape[1:] == read[-1][1][1].shape[1:]]
+        if whole:
+            keys, first = np.unique(np.concatenate([keys for keys, _ in whole]), return_index=True)
+            stem = f"{time.time_ns():020d}-{os.getpid()}"
+            save_array(self.folder / f"{stem}.vectors.npy", np.concatenate([values for _, values in whole])[first])
+            save_array(self.folder / f"{stem}.keys.npy", keys)
         for path in pieces:
             _remove(path)
 
@@ -66,20 +68,39 @@ class VectorCache:
         return sorted(self.folder.glob("*.keys.npy"))
 
 
+def _read(keys_path: Path) -> tuple[np.ndarray, np.ndarray] | None:
+    """Read a piece, or return None if another process has deleted it or it is damaged: it will be encoded again."""
+    try:
+        keys = np.load(keys_path, allow_pickle=False)
+        values = np.load(_values_path(keys_path), mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    return (keys, values) if keys.ndim == 1 and values.ndim == 2 and len(keys) == len(values) else None
+
+
 def _values_path(keys_path: Path) -> Path:
     return keys_path.with_name(keys_path.name.replace(".keys.", ".vectors."))
 
 
 def _remove(keys_path: Path) -> None:
-    keys_path.unlink(missing_ok=True)
-    _values_path(keys_path).unlink(missing_ok=True)
+    for path in (keys_path, _values_path(keys_path)):
+        with suppress(OSError):  # gone already, or held open by another process where that forbids it
+            path.unlink()
+
+
+def _used(keys_path: Path) -> tuple[float, int]:
+    """Return when a piece was last used and its size; nothing of one that is gone."""
+    try:
+        return keys_path.stat().st_mtime, keys_path.stat().st_size + _values_path(keys_path).stat().st_size
+    except OSError:
+        return 0.0, 0
 
 
 def prune(cache: Path, most: int = LARGEST_CACHE) -> None:
     """Delete the pieces that were not used for longest until the cache is within its bound."""
-    pieces = sorted(cache.rglob("*.keys.npy"), key=lambda path: path.stat().st_mtime, reverse=True)
+    pieces = sorted(((*_used(path), path) for path in cache.rglob("*.keys.npy")), reverse=True)
     total = 0
-    for path in pieces:
-        total += path.stat().st_size + _values_path(path).stat().st_size
+    for _, size, path in pieces:
+        total += size
         if total > most:
             _remove(path)

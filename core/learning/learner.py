@@ -201,10 +201,12 @@ class Learner:
     # Where it stands ----------------------------------------------------------------------------------------------
 
     def sampled(self, rows: np.ndarray, source: Source | None = None) -> np.ndarray:
-        """Return the vectors of some texts, at once, as ``vectors`` yields them."""
+        """Return the vectors of some texts, at once, as ``vectors`` yields them; raise Diverged if one is none."""
         found = np.empty((len(rows), self.trunk.shape.width), np.float32)
         for places, vectors in self.vectors(rows, source):
             found[places] = vectors
+        if not np.isfinite(found).all():
+            raise Diverged
         return found
 
     def checkpoint(

@@ -68,7 +68,10 @@ def train(
     else:
         best, begin = learner.checkpoint(stage, Slot.BEST, {"look": 0}), learner.steps
         yield best  # kept from the start: nothing that follows need be better
-        yield from _look(learner, guard, stage, 0, centres, {})
+        try:
+            yield from _look(learner, guard, stage, 0, centres, {})
+        except Diverged as fault:
+            raise BadInput("The encoder gives vectors that are not numbers, so nothing can be learnt.") from fault
 
     def standing() -> Checkpoint:
         more = {"begin": begin} | ({} if targets is None else {"round": targets.number})
@@ -87,13 +90,12 @@ def train(
             yield Progress(stage, done, total)
             if done % course.every and done < course.steps:
                 continue
-            terms = learner.told()
+            yield from _look(learner, guard, stage, done, centres, learner.told())
         except Diverged:
             learner.restore(good)
             done = learner.steps - begin
-            yield Note(f"The loss is no number any more: training ends as it was at step {done}.", "warning")
+            yield Note(f"The loss became NaN or infinite: training ends as it was at step {done}.", "warning")
             break
-        yield from _look(learner, guard, stage, done, centres, terms)
         if guard.best is guard.looks[-1] or (not course.keeps_best and not guard.collapsed):
             best = learner.checkpoint(stage, Slot.BEST, {"look": done})
             yield best

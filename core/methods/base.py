@@ -10,7 +10,7 @@ import numpy as np
 from core.bench import Bench
 from core.bench.forecast import Forecast, Stage
 from core.clusters.clustering import Clustering
-from core.clusters.partition import LINKAGE, PARTITIONS, SMOOTH, partition
+from core.clusters.partition import AUTO, LINKAGE, PARTITIONS, SMOOTH, partition
 from core.encoder.encoder import POOLINGS
 from core.encoder.shape import Shape
 from core.errors import BadInput
@@ -35,8 +35,8 @@ def knob(
 def partition_knob(default: str, *more: str) -> Any:
     """Declare the knob that all methods share, with the default that suits one and what it alone can do."""
     about = (
-        "How vectors become clusters: as they are, smoothed over similar texts, by linkage, which leaves groups as "
-        "uneven as they are, or through UMAP, which takes longer."
+        "How vectors become clusters: by k-means as they are, smoothed over similar texts, by average linkage, which "
+        "leaves groups as uneven as they are, or through UMAP, which takes longer; auto takes smoothing or linkage."
     )
     return knob(default, about, choices=(*more, *PARTITIONS))
 
@@ -47,7 +47,6 @@ STAGES = {  # those that many methods have, and the two with which every run end
     "map": "The texts are laid out on a map, similar ones side by side.",
     "describe": "Each cluster gets its words, its typical texts and a name.",
 }
-AUTO = "auto"  # a value that is found when the run is made
 _SWITCHES = {word: word in ("true", "yes", "on", "1") for word in "true yes on 1 false no off 0".split()}
 
 
@@ -158,13 +157,12 @@ class Method:
         raise AssertionError(f"{self.name} does not say what its stages are")
 
     def cluster(
-        self, bench: Bench, vectors: np.ndarray, state: State, start: np.ndarray | None = None, uneven: bool = False
+        self, bench: Bench, vectors: np.ndarray, state: State, start: np.ndarray | None = None, how: str = ""
     ) -> Work[Clustering]:
-        """Partition vectors as the shared knobs say: the last stage of every method.
-
-        Where groups are known to be ``uneven``, to smooth over ten texts would wash small ones away: they are linked.
-        """
-        how = LINKAGE if uneven and self.partition == SMOOTH else self.partition
+        """Partition vectors as the shared knobs say, or as it was decided: the last stage of every method."""
+        how, lexical = how or self.partition, None
+        if how in (AUTO, SMOOTH, LINKAGE):
+            lexical = (yield from bench.words()).lexical(bench.seed)
         return (
             yield from partition(
                 vectors,
@@ -173,7 +171,7 @@ class Method:
                 normalise=self.normalise,
                 seed=bench.seed,
                 projector=bench.projector,
-                texts=bench.texts,
+                lexical=lexical,
                 start=start,
                 state=state.find("cluster"),
             )

@@ -8,8 +8,7 @@ import numpy as np
 
 from core.bench import Bench
 from core.clusters.clustering import Clustering, cluster_means, matched_numbers
-from core.clusters.partition import SMOOTH
-from core.clusters.start import find_start
+from core.clusters.partition import AUTO
 from core.learning.guard import Guard, inhabited
 from core.learning.loop import Course, Targets, all_vectors, represent, train
 from core.methods.base import knob, partition_knob
@@ -64,7 +63,7 @@ class ClusterBert(Tsdae):
         | AS_PAPERS_DO,
     }
 
-    partition: str = partition_knob(SMOOTH)
+    partition: str = partition_knob(AUTO)
     # A whole epoch, as in the paper, took the embedded encoder from 78.9 to 75.2 % on a sample of StackOverflow
     # (one seed): it knows sentences better than a causal decoder teaches them.
     adapt_epochs: float = knob(0.2, "How often all texts are said again to learn their wording.", low=0, high=50)
@@ -97,11 +96,11 @@ class ClusterBert(Tsdae):
         vectors = yield from represent(learner, len(bench.texts), state)
         if state.choice is not None and state.choice.stage == ADAPT:
             # A person kept a moment before clusters formed, so that nothing has told the head of any.
-            found = (yield from find_start(vectors, bench.texts, self.clusters, bench.seed, self.start)).labels
+            found = yield from self.find_clusters(bench, vectors)
             heads.cluster.point_at(vectors, found)
         soft = heads.soft(vectors)
         start = cluster_means(vectors, soft.argmax(1), self.clusters)
-        clustering = yield from self.cluster(bench, vectors, state, start, beginning.uneven)
+        clustering = yield from self.cluster(bench, vectors, state, start, beginning.partition)
         return clustering.with_beside("p", soft)
 
 
@@ -115,14 +114,14 @@ class _Pupil:
 
     def form(self, before: Guard, state: State) -> Work[None]:
         """Guess the clusters that k-means finds among clean vectors, found anew in every round."""
-        method, texts, seed = self.method, self.bench.texts, self.bench.seed
+        method, texts = self.method, self.bench.texts
         length = method.form_epochs * method.steps_per_epoch(len(texts))
         labels = np.empty(0, np.int64)
 
         def begin() -> Work[None]:
             nonlocal labels
             vectors = yield from all_vectors(self.learner, len(texts))
-            found = (yield from find_start(vectors, texts, method.clusters, seed, method.start)).labels
+            found = yield from method.find_clusters(self.bench, vectors)
             # Clusters keep the numbers, and on the map the colours, that they had in the stage before.
             labels = matched_numbers(before.labels, found[before.sample], method.clusters)[found]
             left, rows = self.noise.sample()
@@ -133,7 +132,7 @@ class _Pupil:
             found = labels
             if number:
                 clean = yield from all_vectors(self.learner, len(texts))
-                found = (yield from find_start(clean, texts, method.clusters, seed, method.start)).labels
+                found = yield from method.find_clusters(self.bench, clean)
                 # The head need not learn again which number is whose.
                 found = matched_numbers(self.heads.soft(clean).argmax(1), found, method.clusters)[found]
             return np.eye(method.clusters, dtype=np.float32)[found]

@@ -8,10 +8,11 @@ import numpy as np
 from core.bench import Bench
 from core.clusters.clustering import cluster_means
 from core.clusters.neighbours import NEAR, joined_views, near_rows
+from core.clusters.partition import LINKAGE, SMOOTH
 from core.clusters.start import STARTS, find_start
 from core.encoder.shape import TOKENS_HELD, Shape
 from core.encoder.tokens import Tokens
-from core.events import Note, StageStarted
+from core.events import Note, Resolved, StageStarted
 from core.learning.depth import DEPTHS, settle_depth
 from core.learning.guard import SAMPLE, Guard, stratified
 from core.methods.base import AUTO, STAGES, Encoding, Method, knob
@@ -40,7 +41,7 @@ class Beginning:
     near: np.ndarray
     centres: np.ndarray
     guard: Guard
-    uneven: bool  # whether groups differ much in size
+    partition: str  # as it was asked for or, if that was left open, as it was decided
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,20 @@ class Deep(Encoding):
         """Encode and compare all texts, and find where clusters start."""
         before = yield from bench.encode(self.pooling)
         yield StageStarted("compare", len(bench.texts))
-        space = joined_views(before, bench.texts, bench.seed)
-        near = yield from near_rows(space, NEAR, bench.seed, stage="compare")
-        start = yield from find_start(before, bench.texts, self.clusters, bench.seed, self.start, near)
+        lexical = (yield from bench.words()).lexical(bench.seed)
+        near = yield from near_rows(joined_views(before, lexical), NEAR, bench.seed, stage="compare")
+        start = yield from find_start(before, lexical, self.clusters, bench.seed, self.start, near)
+        how = self.partition
+        if how == AUTO:
+            how = LINKAGE if start.apart else SMOOTH
+            yield Resolved("partition", how)
         guard = Guard(stratified(start.labels, SAMPLE, bench.seed), self.clusters)
-        return Beginning(near, cluster_means(before, start.labels, self.clusters), guard, start.uneven)
+        return Beginning(near, cluster_means(before, start.labels, self.clusters), guard, how)
+
+    def find_clusters(self, bench: Bench, vectors: np.ndarray) -> Work[np.ndarray]:
+        """Return the clusters that vectors have now, found as at the start."""
+        lexical = (yield from bench.words()).lexical(bench.seed)
+        return (yield from find_start(vectors, lexical, self.clusters, bench.seed, self.start)).labels
 
     def ready(self, bench: Bench, trunk: "Trunk", hides: bool = True) -> Work["Source"]:
         """Make the texts ready as they are; of a method that hides parts anew in every epoch, say what that costs."""

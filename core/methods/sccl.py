@@ -15,8 +15,7 @@ from core.bench import Bench
 from core.bench.forecast import Forecast, Stage
 from core.clusters.clustering import Clustering, cluster_means, matched_numbers
 from core.clusters.neighbours import reach
-from core.clusters.partition import SMOOTH, UMAP
-from core.clusters.start import find_start
+from core.clusters.partition import AUTO, UMAP
 from core.errors import BadInput
 from core.learning.loop import Course, all_vectors, represent, train
 from core.methods.base import knob, partition_knob
@@ -71,7 +70,7 @@ class Sccl(Deep):
         | AS_PAPERS_DO,
     }
 
-    partition: str = partition_knob(SMOOTH)
+    partition: str = partition_knob(AUTO)
     augmenter: str = knob(
         SIMILAR,
         "Where other wordings come from: similar texts of the table, changed words, other columns, or none (dropout).",
@@ -172,7 +171,7 @@ class Sccl(Deep):
         learner = self.learner(bench, trunk, heads, source)
         yield from self._train(learner, heads, beginning, bench, state)
         vectors = yield from represent(learner, len(bench.texts), state)
-        clustering = yield from self.cluster(bench, vectors, state, heads.centres.array(), beginning.uneven)
+        clustering = yield from self.cluster(bench, vectors, state, heads.centres.array(), beginning.partition)
         return clustering.with_beside("q", heads.soft(vectors))
 
     def _make_views(self, bench: Bench) -> Work[list[list[str]]]:
@@ -224,7 +223,7 @@ class Sccl(Deep):
             """Between the halves of SCCL-Seq, find clusters anew in what the first has learnt."""
             if turn and step == turn:
                 vectors = yield from all_vectors(learner, rows)
-                labels = (yield from find_start(vectors, bench.texts, self.clusters, bench.seed, self.start)).labels
+                labels = yield from self.find_clusters(bench, vectors)
                 labels = matched_numbers(guard.labels, labels[guard.sample], self.clusters)[labels]
                 heads.centres.move_to(cluster_means(vectors, labels, self.clusters))
 

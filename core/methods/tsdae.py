@@ -135,7 +135,7 @@ class Tsdae(Saying):
         """Encode, prepare, adapt, then partition what was learnt."""
         learner, beginning, _, _ = yield from self._adapted(bench, state)
         vectors = yield from represent(learner, len(bench.texts), state)
-        return (yield from self.cluster(bench, vectors, state, uneven=beginning.uneven))
+        return (yield from self.cluster(bench, vectors, state, how=beginning.partition))
 
     def _adapted(self, bench: Bench, state: State) -> Work[tuple["Learner", Beginning, "DenoisingHeads", "Noise"]]:
         """Return the learner at the end of the first stage, how it began, its heads and what makes texts noisy."""

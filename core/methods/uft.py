@@ -133,7 +133,7 @@ class Uft(Saying):
             yield from tell_unfilled(clustering)
             yield Progress("cluster", 1, 1)
         else:
-            clustering = yield from self.cluster(bench, vectors, state, learnt, beginning.uneven)
+            clustering = yield from self.cluster(bench, vectors, state, learnt, beginning.partition)
         return clustering.with_beside("q", heads.soft(vectors))
 
 

@@ -82,6 +82,7 @@ class Story:
     total: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[tuple[str, str]] = field(default_factory=list)
+    resolved: dict[str, str] = field(default_factory=dict)  # knobs that were left open
     snapshots: dict[tuple[str, int], None] = field(default_factory=dict)
     measured: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
     earlier_notes: list[tuple[str, str]] = field(default_factory=list)
@@ -114,6 +115,10 @@ class Story:
                 self.measured.setdefault((record["stage"], record["step"]), {}).update(record["values"])
             case "Snapshot":
                 self.snapshots[record["stage"], record["step"]] = None
+            case "Resolved":
+                self.resolved[record["name"]] = record["value"]
+                if record["reason"]:
+                    self.notes.append(("info", f"{record['name']}: {record['value']}. {record['reason']}"))
             case "Note":
                 self.notes.append((record["level"], record["text"]))
             case "Ended":

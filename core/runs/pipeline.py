@@ -39,7 +39,8 @@ def execute(run: Run, projector: Projector) -> Work[None]:
     run.results.save_map(sample, layouts)
 
     yield StageStarted("describe")
-    run.results.save_topics(describe(corpus.texts, clustering))
+    words = yield from bench.words()
+    run.results.save_topics(describe(corpus.texts, words, clustering))
     run.results.save_metrics(measure(corpus, clustering, config.seed))
     yield Progress("describe", 1, 1)
 
@@ -57,7 +58,7 @@ def prepare(config: RunConfig, corpus: Corpus, cache: Path, projector: Projector
         cache,
         projector,
         tuple(corpus.view(column) for column in method.reads()),
-        config.revisions,
+        revisions=config.revisions,
     )
     method.check(bench)
     return bench, method

@@ -5,6 +5,7 @@ import secrets
 import shutil
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,11 @@ class Run:
     def config(self) -> RunConfig:
         """What was asked for."""
         return RunConfig.from_json(load_json(self.folder / "config.json"))
+
+    def settled_config(self) -> RunConfig:
+        """Return the configuration with what was decided on the way in place of what was left open."""
+        config = self.config
+        return replace(config, knobs=config.knobs | self.story().resolved)
 
     def unreadable(self) -> str:
         """Say why the configuration cannot be read, or nothing if it can."""

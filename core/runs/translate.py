@@ -16,12 +16,17 @@ VALUES: dict[tuple[str, Any], Any] = {
 KNOBS: dict[tuple[str, str], str | None] = {}
 # (knob, value as it was): value as it is now
 KNOB_VALUES: dict[tuple[str, Any], Any] = {}
+_SMOOTH = ("partition", "smooth+kmeans")
+_LINKED_ON_THEIR_OWN = ("sccl", "clusterbert", "tsdae", "uft")
 
 
 def translated(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored configuration in today's words."""
     found = {name: VALUES.get((name, value), value) if _plain(value) else value for name, value in config.items()}
     knobs, method = found.get("knobs"), found.get("method")
+    if isinstance(knobs, Mapping) and _version(config) == "0.1.0" and method in _LINKED_ON_THEIR_OWN:
+        # There smooth+kmeans gave way to linkage where groups stand apart; that is what auto says today.
+        knobs = {name: "auto" if (name, value) == _SMOOTH else value for name, value in knobs.items()}
     if isinstance(knobs, Mapping):
         found["knobs"] = {
             new: KNOB_VALUES.get((new, value), value) if _plain(value) else value
@@ -29,6 +34,11 @@ def translated(config: Mapping[str, Any]) -> dict[str, Any]:
             if (new := KNOBS.get((str(method), name), KNOBS.get(("*", name), name))) is not None
         }
     return found
+
+
+def _version(config: Mapping[str, Any]) -> str:
+    versions = config.get("versions")
+    return str(versions.get("topicscope")) if isinstance(versions, Mapping) else ""
 
 
 def _plain(value: Any) -> bool:

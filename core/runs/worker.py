@@ -20,6 +20,7 @@ from core.errors import BadInput, is_out_of_memory
 from core.events import Ended, Event, Queued, StageStarted
 from core.maps.projector import Projector
 from core.runs.config import RunConfig
+from core.runs.log import Story
 from core.runs.painter import Painter
 from core.runs.pipeline import execute
 from core.runs.store import Run, Store
@@ -73,7 +74,7 @@ class _Waiting:
 
     name: str
     lock: FileLock
-    before: str
+    before: Ended
     chose: bool = False
     choice: Choice | None = None
 
@@ -81,8 +82,14 @@ class _Waiting:
         """Let the run stand as it did: one that was to be made anew from another moment is finished still."""
         if self.chose:
             run.state().choose(self.choice)
-        finished = self.before == "finished"
-        _end(run, Ended("finished") if finished else Ended("stopped", "The run was withdrawn from the queue."))
+        _end(run, self.before)
+
+
+def _as_it_stood(story: Story) -> Ended:
+    """Return how a run ended before it was queued again; one that never ended is stopped if it is withdrawn."""
+    if story.phase in ("finished", "failed", "stopped"):
+        return Ended(story.phase, story.message, story.traceback)
+    return Ended("stopped", "The run was withdrawn from the queue.")
 
 
 def _limit_threads(config: RunConfig) -> threadpool_limits:
@@ -130,7 +137,7 @@ class Worker:
             with self._guard:
                 if self._closed:
                     raise BadInput("The server is shutting down and takes no more runs.")
-                before = run.story().phase
+                before = _as_it_stood(run.story())
                 choice = run.choose(*keep) if keep else None
                 run.record(Queued())
                 self._stop.discard(name)

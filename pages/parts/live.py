@@ -7,7 +7,8 @@ import streamlit as st
 from core.runs.frames import ENDED, Frame, numbered_as_at_the_end
 from core.runs.labelling import curated
 from core.runs.store import Run
-from core.topics.describe import Wording, unique_topic_names
+from core.topics.describe import unique_topic_names
+from core.topics.words import Words
 from pages.parts.curves import Figures, curves_figure
 from pages.parts.figures import Colouring
 from pages.parts.replay import live_figure, replay_figure
@@ -172,7 +173,7 @@ def _cluster_names(run: Run, frame: Frame) -> list[str]:
     """
     if frame.stage == ENDED and run.status() == "finished":
         return [topic.name for topic in curated(run.results.topics(), run.ledger().fold())]
-    words = _wording(run.id, run, frame.rows).ranked(frame.labels, 1 + int(frame.labels.max(initial=0)))
+    words = _words(run.id, run, frame.rows).ranked(frame.labels, 1 + int(frame.labels.max(initial=0)))
     return unique_topic_names([[word for word, _ in pairs] for pairs in words])
 
 
@@ -183,9 +184,9 @@ def _by_column(run: str, column: str, _run: Run, _rows: np.ndarray) -> Colouring
 
 
 @st.cache_resource(max_entries=5, show_spinner=False)
-def _wording(run: str, _run: Run, _rows: np.ndarray) -> Wording:
+def _words(run: str, _run: Run, _rows: np.ndarray) -> Words:
     texts = _run.clustered_rows()[_run.config.text].iloc[_rows]
-    return Wording.of([text[:_READ] for text in texts])
+    return Words.of([text[:_READ] for text in texts])
 
 
 @st.cache_resource(max_entries=200, show_spinner=False)

@@ -1,6 +1,7 @@
 """A person walks from an upload to a labelled table; the same job on the command line gives the same labels."""
 
 import csv
+import io
 import json
 import os
 import re
@@ -61,6 +62,27 @@ def start(page: Page, method: str, clusters: int, preset: str = "", **advanced: 
         field.fill(str(value))
         field.press("Enter")
     page.get_by_role("button", name="Start", exact=True).first.click()
+
+
+def test_a_click_on_start_right_after_enter_is_never_lost(page: Page, server: Server, tmp_path: Path) -> None:
+    """The page is being drawn anew, with the new number, when the button is pressed."""
+    path = table_file(tmp_path)
+    for clusters in (2, 3, 4):
+        upload(page, server, path)
+        page.get_by_role("button", name="Choose a method").first.click()
+        page.get_by_role("button", name="TF-IDF").click()
+        expect(page.get_by_test_id("stBaseButton-primary").filter(has_text="TF-IDF")).to_be_visible(timeout=PATIENCE)
+        button = page.get_by_role("button", name="Start", exact=True).first
+        button.scroll_into_view_if_needed()
+        place, field = button.bounding_box(), page.get_by_role("spinbutton", name="Clusters", exact=True)
+        assert place
+        before = {run.id for run in server.store.runs()}
+        field.fill(str(clusters))
+        field.press("Enter")
+        page.mouse.click(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+        expect(page).to_have_url(re.compile(r"run=\d{8}-\d{6}-tfidf-"), timeout=PATIENCE)
+        started = [run for run in server.store.runs() if run.id not in before]
+        assert [run.config.knobs["clusters"] for run in started] == [clusters], "one click, one run, as it was typed"
 
 
 def read_rows(path: Path, encoding: str, separator: str) -> list[list[str]]:
@@ -192,8 +214,18 @@ def another_browser(page: Page) -> Iterator[Page]:
     browser.close()
 
 
+def part_of_the_sample(folder: Path) -> Path:
+    """Write a fifth of the bundled sample: enough to see topics form, and drawn in a second."""
+    lines = (ROOT / "assets" / "sample.csv").read_text("utf-8")
+    rows = list(csv.reader(io.StringIO(lines)))
+    path = folder / "sample.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([rows[0], *rows[1::5]])
+    return path
+
+
 def test_topics_form_before_your_eyes_stop_reload_resume_and_replay(page: Page, server: Server, tmp_path: Path) -> None:
-    upload(page, server, ROOT / "assets" / "sample.csv")
+    upload(page, server, part_of_the_sample(tmp_path))
     with another_browser(page) as other:
         other.goto(server.url)  # ready before there is something to see
         start(page, "Contrastive clustering", 12, "Quick look", Steps=75, Every=15, Batch=32)

@@ -1,6 +1,7 @@
 """The command line: the whole journey, and one plain sentence for everything that is wrong."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 
 from core.__main__ import main
 from core.runs.store import Store
-from tests.conftest import obvious_table
+from core.tables import read_table
+from core.tables.corpus import Corpus
+from tests.conftest import make_config, obvious_table
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,8 +83,6 @@ def test_the_journey_from_csv_to_labelled_csv(table: Path, tmp_path: Path) -> No
 
 
 def test_the_command_a_run_shows_repeats_it(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import shlex
-
     runs = tmp_path / "runs"
     arguments = [
         "run",
@@ -160,7 +161,7 @@ def test_methods_are_listed_with_their_knobs(capsys: pytest.CaptureFixture[str])
         "tfidf:",
         "bow:",
         "clusters=12 (2 to 2000)",
-        "partition=kmeans (kmeans|smooth+kmeans|linkage|umap+kmeans)",
+        "partition=kmeans (auto|kmeans|smooth+kmeans|linkage|umap+kmeans)",
     ):
         assert word in listed
 
@@ -213,3 +214,63 @@ def test_texts_without_a_word_to_count_are_refused_before_a_run_is_made(
     path.write_text("id,text\n" + "\n".join(f"{i},{chr(97 + i)}" for i in range(26)))
     assert main(["run", str(path), "--text", "text", "--method", "bow", "--runs", str(tmp_path / "r")]) == 2
     assert "nothing to count" in capsys.readouterr().err and not (tmp_path / "r").exists()
+
+
+def test_a_stopped_run_is_resumed_a_finished_one_is_not_and_any_is_deleted(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, runs = Store(tmp_path / "runs"), str(tmp_path / "runs")
+    corpus = Corpus(read_table(table.read_bytes(), table.name).frame, "text", "group")
+    run = store.create(make_config(corpus), corpus)
+    out = tmp_path / "out.csv"
+    assert main(["resume", run.id, "--runs", runs, "--out", str(out)]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["run"] == run.id and len(pd.read_csv(out)) == 30
+    for arguments, sentence in (
+        (["resume", run.id], "has finished already"),
+        (["resume", "nonsense"], "no such run"),
+        (["delete", "../runs"], "no such run"),
+    ):
+        assert main([*arguments, "--runs", runs]) == 2 and sentence in capsys.readouterr().err
+    (tmp_path / "runs" / "20260101-000000-tfidf-abcdef").mkdir()
+    assert main(["runs", "--runs", runs]) == 0
+    listed = capsys.readouterr().out
+    assert f"{run.id}  finished" in listed and "3 clusters" in listed and "unreadable" in listed
+    for name in (run.id, "20260101-000000-tfidf-abcdef"):
+        assert main(["delete", name, "--runs", runs]) == 0
+    assert not store.runs() and not store.unreadable()
+
+
+def test_a_preset_sets_knobs_and_single_ones_can_be_changed(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["estimate", str(table), "--text", "text", "--runs", str(tmp_path / "runs"), "--method", "sccl"]
+    knobs = ["--set", "clusters=3"]
+    assert main([*options, *knobs, "--preset", "quick look", "--set", "depth=2"]) == 0
+    assert "The top 2 of 6 layers learn" in capsys.readouterr().out
+    assert main([*options, *knobs, "--preset", "nonsense"]) == 2
+    assert "“quick look”, “balanced”, “paper settings”" in capsys.readouterr().err
+
+
+def test_rows_that_the_tokenizer_drops_are_not_counted_as_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = obvious_table(6)
+    frame.loc[2, "text"] = "\u0345"  # a letter to Unicode, nothing to the tokenizer
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    options = ["--text", "text", "--method", "embed", "--set", "clusters=3", "--runs", str(tmp_path / "runs")]
+    assert main(["run", str(tmp_path / "table.csv"), *options]) == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (summary["rows"], summary["used"]) == (18, 17)
+
+
+def test_the_printed_command_takes_names_that_begin_with_a_dash(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    obvious_table(6).rename(columns={"text": "-text", "group": "--label"}).to_csv("-table.csv", index=False)
+    runs = str(tmp_path / "runs")
+    options = ["--text=-text", "--label=--label", "--method", "bow", "--set", "clusters=3", "--runs", runs]
+    assert main(["run", "./-table.csv", *options]) == 0
+    command = shlex.split(Store(tmp_path / "runs").runs()[0].settled_config().command())
+    capsys.readouterr()
+    assert main([*command[3:], "--runs", runs]) == 0, capsys.readouterr().err

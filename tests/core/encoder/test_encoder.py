@@ -15,6 +15,9 @@ from core.encoder.tokens import Tokens
 from core.errors import BadInput
 from core.events import Note, Progress
 from core.maps.projector import Projector
+from core.runs.pipeline import prepare
+from core.tables.corpus import Corpus
+from tests.conftest import make_config
 
 TEXTS = ["My parcel never came.", "a", "The quick brown fox " * 100, "Où est ma commande ?", "My parcel never came."]
 
@@ -172,3 +175,49 @@ def test_what_cannot_be_reached_is_refused_and_the_embedded_one_named(tmp_path: 
 
 def test_the_device_is_one_we_know() -> None:
     assert find_device() in ("cpu", "cuda", "mps")
+
+
+class Hub:
+    """Stands for the model hub: counts what it is asked for, and has one model."""
+
+    revision = "0123456789abcdef0123456789abcdef01234567"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / self.revision
+        shutil.copytree(find_folder(EMBEDDED), self.folder)
+        self.asked: list[tuple[str, tuple[str, ...], str | None]] = []
+
+    def download(self, name: str, revision: str | None, allow_patterns: list[str], etag_timeout: float) -> str:
+        self.asked.append((name, tuple(allow_patterns), revision))
+        assert etag_timeout <= 10
+        if name != "some/model":
+            raise OSError("no such model")
+        return str(self.folder)
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    """Return a hub that answers from a folder."""
+    made = Hub(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", made.download)
+    monkeypatch.setattr("core.encoder.source._answers", {})
+    return made
+
+
+def test_a_name_is_asked_for_at_the_hub_once_and_no_weights_before_the_start(hub: Hub, corpus: Corpus) -> None:
+    for _ in range(3):
+        assert check_encoder("some/model") == "some/model"
+        config = make_config(corpus, "uft", encoder="some/model")
+        with pytest.raises(BadInput, match="cannot be reached"):
+            check_encoder("other/model")
+    assert config.revisions == {"some/model": hub.revision}
+    assert [name for name, _, _ in hub.asked] == ["some/model", "other/model"]
+    assert not any("safetensors" in pattern for _, patterns, _ in hub.asked for pattern in patterns)
+
+
+def test_weights_are_fetched_at_the_revision_that_was_recorded(hub: Hub, corpus: Corpus, tmp_path: Path) -> None:
+    config = make_config(corpus, "embed", encoder="some/model")
+    bench, _ = prepare(config, corpus, tmp_path / "cache", Projector())
+    hub.asked.clear()
+    assert bench.load().folder == hub.folder
+    assert {revision for _, _, revision in hub.asked} == {hub.revision}

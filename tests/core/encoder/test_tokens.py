@@ -93,6 +93,38 @@ def test_a_damaged_piece_is_passed_over(tmp_path: Path) -> None:
     assert not cache.find(digests)[0].any()
 
 
+def test_a_damaged_or_vanished_piece_does_not_stop_later_ones_from_being_kept(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path)
+    digests = Tokens.from_lists([[i] for i in range(60)]).digests()
+    for row in range(60):
+        cache.keep(digests[row : row + 1], vectors_of(digests[row : row + 1]))
+        if row == 3:
+            next(tmp_path.glob("*.vectors.npy")).write_bytes(b"broken")
+        if row == 30:
+            next(tmp_path.glob("*.vectors.npy")).unlink()
+    known, vectors = cache.find(digests)
+    assert known[40:].all() and vectors is not None
+    np.testing.assert_array_equal(vectors[known], vectors_of(digests[known]))
+
+
+def test_two_processes_may_tidy_a_cache_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = VectorCache(tmp_path)
+    digests = Tokens.from_lists([[1], [2]]).digests()
+    for row in (0, 1):
+        cache.keep(digests[row : row + 1], np.zeros((1, 1_000)))
+    stat, gone = Path.stat, []
+
+    def vanishing(path: Path, **options: object) -> os.stat_result:
+        if path.name.endswith(".vectors.npy") and not gone:
+            gone.append(path)
+            path.unlink()  # the other process was faster
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", vanishing)
+    prune(tmp_path, 10)
+    assert gone and not list(tmp_path.glob("*.keys.npy"))
+
+
 def test_the_cache_is_bounded_and_the_least_used_goes_first(tmp_path: Path) -> None:
     import os
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from core.nn import prefix
 
 from core.encoder.packing import Pack
 from core.encoder.tokens import Tokens
 from core.encoder.trunk import Trunk
+from core.learning import prefix
 from core.learning.prefix import Prefix, fits, keep_prefix
 from tests.benchmarks.timing import drained
 from tests.core.learning.tiny import tiny_model, tiny_tokens

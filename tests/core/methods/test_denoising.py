@@ -1,4 +1,4 @@
-"""TSDAE, ClusterBERT and UFT as whole methods: ablations, resume in every stage, golden curves, what they refuse."""
+"""TSDAE, ClusterBERT and UFT as whole methods: ablations, golden curves, what they refuse."""
 
 from pathlib import Path
 
@@ -84,26 +84,6 @@ def test_every_stage_has_its_losses_and_the_ablation_has_none_for_words(
     _, told = finish(shared_store, corpus, projector, "uft", mlm=False)
     assert terms(told, "train") == {"loss", "clustering"} and not terms(told, "warm up")
     assert not says_head_is_new(told)
-
-
-@pytest.mark.parametrize(
-    ("method", "stages"), [("clusterbert", ("adapt", "form", "harden")), ("uft", ("warm up", "train"))]
-)
-def test_stopped_within_any_stage_it_resumes_to_the_same_result(
-    method: str, stages: tuple[str, ...], corpus: Corpus, shared_store: Store, projector: Projector
-) -> None:
-    whole, _ = finish(shared_store, corpus, projector, method, rate=1e-3)
-    # A look every three steps and four steps to an epoch: the second look is amid the second targets of a stage.
-    for stage, looks in [(stage, 1) for stage in stages] + [(stages[1], 2)]:
-        run = shared_store.create(make_config(corpus, method, **(QUICK[method] | {"rate": 1e-3})), corpus)
-        seen: list[Event] = []
-        reached = lambda seen=seen, stage=stage, looks=looks: (  # noqa: E731
-            sum(isinstance(event, Checkpoint) and event.stage == stage for event in seen) >= looks
-        )
-        assert drive(run, projector, reached, seen.append) == "stopped"
-        assert drive(run, projector, lambda: False) == "finished", run.story().traceback
-        np.testing.assert_array_equal(run.results.clustering().vectors, whole.results.clustering().vectors)
-        np.testing.assert_array_equal(run.results.clustering().labels, whole.results.clustering().labels)
 
 
 def test_labels_are_those_of_ufts_own_assignment_and_heads_are_kept(

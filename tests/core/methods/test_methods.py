@@ -8,14 +8,15 @@ import pytest
 from core.bench.forecast import rough_forecast
 from core.clusters.evaluate import accuracy
 from core.errors import BadInput
-from core.events import Checkpoint, Event, Progress, StageStarted
+from core.events import Checkpoint, Event, Measured, Progress, StageStarted
 from core.maps.projector import Projector
 from core.methods import METHODS, find_method
+from core.methods.deep import Deep
 from core.runs.pipeline import prepare, road
 from core.runs.store import Run, Store
 from core.runs.worker import drive
 from core.tables.corpus import Corpus
-from tests.conftest import make_config, obvious_table
+from tests.conftest import TINY, make_config, obvious_table
 
 QUICK: dict[str, dict[str, object]] = {
     "sccl": {"steps": 6, "every": 2, "depth": "1"},
@@ -80,24 +81,42 @@ def test_umap_before_kmeans_is_a_knob_of_every_method(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_stopped_at_any_event_it_opens_and_resumes_to_the_same_result(
+def test_stopped_within_any_stage_it_opens_and_resumes_to_the_same_result(
     method: str, corpus: Corpus, shared_store: Store, projector: Projector
 ) -> None:
-    whole, told = finish(shared_store, corpus, projector, method=method)
-    stopped = []
-    for stop_at in range(1, len(told), 3):
-        run = shared_store.create(make_config(corpus, method, **QUICK.get(method, {})), corpus)
+    """Every stage is cut at its beginning, in its middle and before its end, on a tiny encoder."""
+    finish(shared_store, corpus, projector, method=method, encoder=TINY)  # later runs find what the first has cached
+    whole, told = finish(shared_store, corpus, projector, method=method, encoder=TINY)
+    stages = [0, *(place for place, event in enumerate(told) if isinstance(event, StageStarted)), len(told)]
+    spans = list(zip(stages[:-1], stages[1:], strict=True))
+    for stop_at in sorted({place for begin, end in spans for place in (begin + 1, (begin + end) // 2, end - 1)}):
+        if not 0 < stop_at < len(told):
+            continue
+        run = shared_store.create(make_config(corpus, method, encoder=TINY, **QUICK.get(method, {})), corpus)
         seen: list[Event] = []
         status = drive(run, projector, lambda seen=seen, stop_at=stop_at: len(seen) >= stop_at, seen.append)
         opened = shared_store.open(run.id)
         assert status == opened.status() == "stopped"
         assert opened.config.method == method and len(opened.corpus().table) == len(corpus.table)
-        stopped.append(run)
-    for run in (stopped[0], stopped[len(stopped) // 2], stopped[-1]):
-        assert drive(run, projector, lambda: False) == "finished"
-        np.testing.assert_array_equal(run.results.clustering().labels, whole.results.clustering().labels)
-        np.testing.assert_array_equal(run.results.clustering().soft, whole.results.clustering().soft)
+        assert drive(opened, projector, lambda: False) == "finished", opened.story().traceback
+        found, expected = opened.results.clustering(), whole.results.clustering()
+        np.testing.assert_array_equal(found.labels, expected.labels, str(told[stop_at - 1]))
+        np.testing.assert_array_equal(found.soft, expected.soft)
     assert any(isinstance(event, Checkpoint) for event in told)
+
+
+@pytest.mark.parametrize("method", [name for name, kind in METHODS.items() if issubclass(kind, Deep)])
+def test_training_does_not_end_below_its_own_start(method: str, shared_store: Store, projector: Projector) -> None:
+    """On groups that a language model tells apart only in part, with every seed."""
+    table = obvious_table(40)
+    shared = [
+        f"{text} in the morning of a long and rainy day number {row % 7}" for row, text in enumerate(table["text"])
+    ]
+    corpus = Corpus(table.assign(text=shared).astype("str"), "text", "group")
+    for seed in (0, 1):
+        run, told = finish(shared_store, corpus, projector, method=method, seed=seed)
+        judged = [event.values["acc"] for event in told if isinstance(event, Measured) and "acc" in event.values]
+        assert len(judged) > 1 and run.results.metrics()["acc"] >= judged[0] - 0.02, (judged, run.results.metrics())
 
 
 @pytest.mark.parametrize("method", METHODS)

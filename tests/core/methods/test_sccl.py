@@ -9,6 +9,7 @@ from core.clusters.neighbours import joined_views, near_rows
 from core.encoder.shape import Shape
 from core.errors import BadInput
 from core.events import Event, Measured, Note
+from core.learning.learner import Learner
 from core.learning.networks import ScclHeads
 from core.maps.projector import Projector
 from core.methods.sccl import CLUSTER_LOSSES, OBJECTIVES, VIEWS, Sccl
@@ -16,7 +17,8 @@ from core.runs.pipeline import prepare
 from core.runs.store import Run, Store
 from core.runs.worker import drive
 from core.tables.corpus import Corpus
-from tests.conftest import drained, make_config, obvious_table
+from core.topics.words import Words
+from tests.conftest import TINY, drained, make_config, obvious_table
 
 QUICK = {"steps": 4, "every": 2, "depth": "1", "batch": 16}
 
@@ -129,7 +131,7 @@ def test_near_rows_are_about_the_same_and_never_the_text_itself(corpus: Corpus, 
     random = np.random.default_rng(0)
     truth = np.array([{"food": 0, "space": 1, "sport": 2}[str(name)] for name in corpus.truth()])  # type: ignore[union-attr]
     vectors = (np.eye(3)[truth] + 0.1 * random.normal(size=(len(truth), 3))).astype(np.float32)
-    space = joined_views(vectors, corpus.texts, 0)
+    space = joined_views(vectors, Words.of(corpus.texts).lexical(0))
     near = drained(near_rows(space, 5, 0))[0]
     assert near.shape == (len(truth), 5) and (truth[near] == truth[:, None]).mean() > 0.95
     assert (near != np.arange(len(truth))[:, None]).all()
@@ -150,7 +152,7 @@ def test_a_loss_that_is_no_number_ends_training_at_the_last_good_checkpoint(
     monkeypatch.setattr(ScclHeads, "joint", broken)
     run, told = finish(shared_store, corpus, projector, steps=10)
     notes = [event.text for event in told if isinstance(event, Note)]
-    assert "The loss is no number any more: training ends as it was at step 2." in notes
+    assert "The loss became NaN or infinite: training ends as it was at step 2." in notes
     assert np.isfinite(run.results.clustering().vectors).all()
 
 
@@ -197,3 +199,23 @@ def test_a_resumed_run_keeps_the_start_where_nothing_was_better(
     np.testing.assert_array_equal(stopped.results.clustering().vectors, whole.results.clustering().vectors)
     before, _ = finish(shared_store, corpus, projector, depth="0")
     np.testing.assert_allclose(whole.results.clustering().vectors, before.results.clustering().vectors, atol=2e-3)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_vectors_that_are_no_numbers_at_a_look_are_told_in_a_sentence(
+    corpus: Corpus, shared_store: Store, projector: Projector, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    vectors = Learner.vectors
+
+    def spoilt(self: Learner, rows: np.ndarray, source: object = None):  # noqa: ANN202 - as it yields
+        for places, batch in vectors(self, rows, source):
+            yield places, batch * (np.nan if first or self.steps >= 4 else 1)
+
+    monkeypatch.setattr(Learner, "vectors", spoilt)
+    run = shared_store.create(make_config(corpus, "sccl", steps=6, every=2, depth="1", encoder=TINY), corpus)
+    status = drive(run, projector, lambda: False)
+    told = [text for _, text in run.story().notes] + [run.story().message]
+    if first:
+        assert status == "failed" and "The encoder gives vectors that are not numbers" in told[-1]
+    else:
+        assert any("training ends as it was at step 2" in text for text in told), told

@@ -28,12 +28,12 @@ from core.runs.log import Log
 from core.runs.store import Store
 from core.maps.projector import Projector
 from core.runs.worker import drive
-from tests.conftest import make_config, obvious_table
+from tests.conftest import TINY, make_config, obvious_table
 from tests.core.runs.test_kill import kind_of
 
 folder, replace, append = Path(sys.argv[1]), os.replace, Log.append
 corpus = Corpus(obvious_table(), "text", "group")
-config = make_config(corpus, "sccl", steps=4, every=2, depth="1", rate=1e-3, augmenter="charswap")
+config = make_config(corpus, "sccl", steps=4, every=2, depth="1", rate=1e-3, encoder=TINY)
 
 def work(name, victim):
     store = Store(folder / name)
@@ -87,7 +87,7 @@ def kind_of(path: Path, folder: Path) -> str:
     if not path.is_relative_to(folder):
         return ""
     parts = path.relative_to(folder).parts
-    return re.sub(r"\d+", "", parts[2]) if parts[1] == "checkpoints" else parts[1]
+    return re.sub(r"-?\d+", "", "-".join(parts[2:])) if parts[1] == "checkpoints" else parts[1]
 
 
 def test_kill_9_during_each_kind_of_write_loses_nothing(tmp_path: Path, projector: Projector) -> None:

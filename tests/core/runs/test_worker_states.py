@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import core.runs.worker
 from core.errors import BadInput
 from core.events import Ended, Planned, StageStarted
 from core.maps.projector import Projector
@@ -48,7 +49,7 @@ ACTIONS = {
 def worker(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     """Return a worker whose runs stay in their stage until it is closed, and that is soon sure that a run is taken."""
     slowly(monkeypatch)
-    monkeypatch.setattr(Run.claim, "__defaults__", (2.0,))
+    monkeypatch.setattr(Run.claim, "__defaults__", (0.2,))
     worker = Worker(store)
     yield worker
     worker.close()
@@ -150,6 +151,42 @@ def test_the_folder_of_a_run_at_work_may_go_and_does_not_come_back(
     wait_for(worker.is_idle)
     assert not run.folder.exists()
     worker.close()
+
+
+def test_a_failed_run_that_is_queued_and_withdrawn_is_failed_still(
+    store: Store, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowly(monkeypatch)
+    worker = Worker(store)
+    first, failed = (store.create(make_config(corpus, "bow"), corpus) for _ in range(2))
+    failed.record(Ended("failed", "It went wrong.", "Traceback"))
+    worker.start(first.id)
+    worker.start(failed.id)
+    worker.stop(failed.id)
+    story = store.open(failed.id).story()
+    assert (story.phase, story.message, story.traceback) == ("failed", "It went wrong.", "Traceback")
+    worker.close()
+
+
+@pytest.mark.parametrize("fault", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: 4 GB")])
+def test_too_little_memory_is_told_in_a_sentence(
+    store: Store, corpus: Corpus, projector: Projector, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    def run_out(*_: object) -> None:
+        raise fault
+
+    run = store.create(make_config(corpus, "bow"), corpus)
+    monkeypatch.setattr("core.runs.results.Results.save_clustering", run_out)
+    assert drive(run, projector, lambda: False) == "failed"
+    assert run.story().message == "The machine has too little memory for this run."
+
+
+def test_memory_is_given_back_on_systems_that_have_no_such_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def windows(name: object) -> None:
+        raise TypeError("argument of type 'NoneType' is not iterable")
+
+    monkeypatch.setattr("ctypes.CDLL", windows)
+    core.runs.worker._give_memory_back()
 
 
 def test_a_full_disk_is_told_in_a_sentence_though_a_line_was_torn(
