@@ -13,6 +13,10 @@ class BadInput(Exception):
     """
 
 
+class Diverged(Exception):
+    """A training's loss or vectors became infinite or NaN."""
+
+
 def is_out_of_memory(fault: BaseException) -> bool:
     """Say whether an error means that there was too little memory, on a GPU or a CPU. Needs no torch to ask."""
     return (

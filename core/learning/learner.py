@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from core.encoder.packing import Pack
 from core.encoder.tokens import Tokens, length_packs
 from core.encoder.trunk import Trunk, autocast
-from core.errors import in_halves, is_out_of_memory
+from core.errors import Diverged, in_halves, is_out_of_memory
 from core.events import Checkpoint, Slot
 
 _LEAST_PIECE = 256
@@ -29,10 +29,6 @@ class Source(Protocol):
 
     def flat(self, rows: np.ndarray) -> np.ndarray:
         """Return ids or states of some texts end to end, in the order given."""
-
-
-class Diverged(Exception):
-    """The loss became infinite or no number at all."""
 
 
 class Learner:

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.errors import BadInput
+from core.errors import BadInput, Diverged
 from core.events import Checkpoint, Measured, Note, Progress, Slot, Snapshot, StageStarted
 from core.learning.guard import Guard
-from core.learning.learner import Diverged, Learner
 from core.state import State
 from core.work import Work
+
+if TYPE_CHECKING:  # torch is loaded by those who train, not by those who list methods
+    from core.learning.learner import Learner
 
 _REPRESENT = "represent"
 
@@ -33,7 +36,7 @@ class Course:
 
 
 def train(
-    learner: Learner,
+    learner: "Learner",
     guard: Guard,
     course: Course,
     take: Callable[[int], bool],
@@ -122,7 +125,7 @@ def _over(guard: Guard, course: Course) -> bool:
 
 
 def _look(
-    learner: Learner,
+    learner: "Learner",
     guard: Guard,
     stage: str,
     step: int,
@@ -136,7 +139,7 @@ def _look(
     yield Snapshot(stage, step, guard.sample, vectors, guard.labels)
 
 
-def represent(learner: Learner, rows: int, state: State) -> Work[np.ndarray]:
+def represent(learner: "Learner", rows: int, state: State) -> Work[np.ndarray]:
     """Return the vectors of all texts as the trained encoder sees them; kept, so that a resumed run need not again."""
     yield StageStarted(_REPRESENT, rows)
     if (done := state.find(_REPRESENT)) is not None:
@@ -148,7 +151,7 @@ def represent(learner: Learner, rows: int, state: State) -> Work[np.ndarray]:
     return vectors
 
 
-def all_vectors(learner: Learner, rows: int, stage: str = "") -> Work[np.ndarray]:
+def all_vectors(learner: "Learner", rows: int, stage: str = "") -> Work[np.ndarray]:
     """Return the vectors of all texts as the encoder sees them now, without noise; raise Diverged if one is none."""
     vectors, done = np.empty((rows, learner.trunk.shape.width), np.float32), 0
     for places, batch in learner.vectors(np.arange(rows)):

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from core.encoder.trunk import Trunk
-from core.learning.learner import Diverged, Learner, Source, batch_rows
+from core.errors import Diverged
+from core.learning.learner import Learner, Source, batch_rows
 from core.learning.networks import ScclHeads
 from tests.core.learning.tiny import tiny_model, tiny_tokens
 
