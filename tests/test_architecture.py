@@ -13,7 +13,7 @@ CORE = sorted((ROOT / "core").rglob("*.py"))
 PAGES = sorted((ROOT / "pages").rglob("*.py"))
 LAYERS = [
     ["core", "core.errors", "core.events", "core.files"],
-    ["core.work", "core.state"],
+    ["core.work", "core.state", "core.stages"],
     ["core.tables"],
     ["core.encoder"],
     ["core.maps"],

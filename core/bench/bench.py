@@ -14,6 +14,7 @@ from core.encoder.tokens import Tokens, text_digest
 from core.events import Note, Progress, StageStarted
 from core.files import forget_oldest
 from core.maps.projector import Projector
+from core.stages import ENCODE
 from core.topics.words import Words, count_words
 from core.work import Work
 
@@ -87,7 +88,7 @@ class Bench:
         tokens = yield from self.tokenise(encoder)
         return np.flatnonzero(tokens.lengths <= len(encoder.tokenizer("")["input_ids"]))
 
-    def encode(self, pooling: str, stage: str = "encode") -> Work[np.ndarray]:
+    def encode(self, pooling: str, stage: str = ENCODE) -> Work[np.ndarray]:
         """Encode all texts. Equal texts are encoded once, and those encoded in an earlier run not at all."""
         yield StageStarted(stage, len(self.texts))
         encoder = self.load()
@@ -147,6 +148,6 @@ class Bench:
             return (yield from keep_prefix(trunk, tokens, budget, folder, self.device, self.precision, stage, causal))
         yield StageStarted(stage)
         if trunk.start:
-            yield Note("The frozen layers run along in every step: what they give is too large to be kept here.")
+            yield Note("The frozen layers are computed again in every step: their output is too large to be cached.")
         yield Progress(stage, 1, 1)
         return None

@@ -11,6 +11,7 @@ from core.bench import Bench
 from core.encoder.shape import TOKENS_HELD, Shape
 from core.encoder.source import read_shape
 from core.encoder.tokens import Tokens, guess_lengths
+from core.stages import CLUSTER, COMPARE, DESCRIBE, ENCODE, MAP, PREPARE, REPRESENT
 
 PROGRAM = 800e6  # bytes that the program with all of its libraries takes before it does anything
 _SAMPLE = 1_500
@@ -64,7 +65,7 @@ class Forecast:
     def encode(self) -> Stage:
         """Encode all texts that are not kept from earlier runs."""
         seconds = self.pace.loading + self.texts / 20_000 + self.fresh * self.forward(self.shape.layers)
-        return Stage("encode", seconds, PROGRAM + self.weights() + self.vectors())
+        return Stage(ENCODE, seconds, PROGRAM + self.weights() + self.vectors())
 
     def cluster(self, clusters: int, columns: int, partition: str, starts: int = 10) -> Stage:
         """Start k-means some times, with smoothing or UMAP before it if asked for."""
@@ -75,7 +76,7 @@ class Forecast:
             columns, before = clusters + 1, 5 + 2e-3 * self.texts
         rounds = _KMEANS_ROUNDS * starts * self.texts * clusters
         seconds = before + rounds * (self.pace.kmeans * columns + 1e-9)
-        return Stage("cluster", seconds + 0.2, PROGRAM + self.weights() + 3 * held + 16 * self.texts * clusters)
+        return Stage(CLUSTER, seconds + 0.2, PROGRAM + self.weights() + 3 * held + 16 * self.texts * clusters)
 
     def deep(self, depth: int, views: int, passes: float, batch: int) -> tuple[Stage, ...]:
         """Make views, compute the frozen layers once, train, and encode anew: what every deep method does.
@@ -88,11 +89,11 @@ class Forecast:
         steps = held + min(tokens, TOKENS_HELD) * _ACTIVATIONS * self.shape.width
         return (
             self.encode(),
-            Stage("compare", self._comparing(self.shape.width), held),
+            Stage(COMPARE, self._comparing(self.shape.width), held),
             Stage("augment", 0.1 if views == 1 else 2 + self.texts / 4_000, held),
-            Stage("prepare", 1 + self.forward(frozen, views), held),
+            Stage(PREPARE, 1 + self.forward(frozen, views), held),
             Stage("train", 2 + 1.1 * self.training(depth, passes), steps),
-            Stage("represent", 0.5 + self.forward(depth), held + self.vectors()),
+            Stage(REPRESENT, 0.5 + self.forward(depth), held + self.vectors()),
         )
 
     def _comparing(self, columns: int) -> float:
@@ -103,7 +104,7 @@ class Forecast:
         slowness = self.pace.forward / Pace().forward
         drawing = slowness * (8 + min(self.texts, sampled) / 150)
         memory = PROGRAM + self.weights() + 3 * self.vectors()
-        return Stage("map", drawing, memory), Stage("describe", 0.3 + self.tokens / 700_000, memory)
+        return Stage(MAP, drawing, memory), Stage(DESCRIBE, 0.3 + self.tokens / 700_000, memory)
 
     def weights(self) -> float:
         """Bytes of the encoder: its layers and thirty thousand words."""

@@ -12,12 +12,23 @@ _NEIGHBOURS = 15
 
 
 @dataclass(frozen=True)
+class ClusterTopic:
+    """One topic that a method has found in a cluster: its share of the cluster, and its words with their weights."""
+
+    cluster: int
+    weight: float
+    words: tuple[str, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Clustering:
     """Labels with the soft assignment they follow from: ``labels == soft.argmax(1)`` wherever labels are not -1.
 
     ``vectors`` are what was partitioned (normalised if so asked). ``centres`` are in their space; a partition
     found elsewhere (after UMAP) has none and places new rows by their neighbours. ``beside`` holds what else a method
-    found, such as the soft assignment of a head of its own.
+    found, such as the soft assignment of a head of its own, ``before`` the encoder's vectors before it was trained, and
+    ``topics`` those that the method itself has found, any number for each cluster.
     """
 
     vectors: np.ndarray
@@ -25,6 +36,8 @@ class Clustering:
     labels: np.ndarray
     centres: np.ndarray | None = None
     beside: Mapping[str, np.ndarray] = field(default_factory=dict)
+    before: np.ndarray | None = None
+    topics: tuple[ClusterTopic, ...] = ()
 
     @classmethod
     def from_soft(cls, vectors: np.ndarray, soft: np.ndarray, centres: np.ndarray | None = None) -> "Clustering":

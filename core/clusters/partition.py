@@ -16,13 +16,13 @@ from core.clusters.start import compare_starts
 from core.encoder.vectors import nearest, normalised
 from core.events import Checkpoint, Note, Progress, Resolved, StageStarted
 from core.maps.projector import Projector
+from core.stages import CLUSTER
 from core.work import Work
 
 KMEANS, SMOOTH, LINKAGE, UMAP = DECIDED = ("kmeans", "smooth+kmeans", "linkage", "umap+kmeans")
 AUTO = "auto"  # smooth+kmeans or linkage, whichever suits how the groups lie
 PARTITIONS = (AUTO, *DECIDED)
 STARTS = 10
-_STAGE = "cluster"
 _LINKED = 6_000  # how many rows are linked; the others go to the nearest group
 
 
@@ -52,7 +52,7 @@ def partition(
     if start is not None and normalise:
         start = normalised(start)
     first = int(how != KMEANS)
-    yield StageStarted(_STAGE, STARTS + first)
+    yield StageStarted(CLUSTER, STARTS + first)
     space, learnt = vectors, start
     if how in (AUTO, SMOOTH, LINKAGE):
         joined = joined_views(vectors, lexical)
@@ -73,10 +73,10 @@ def partition(
         space = yield from projector.project(vectors, layout="umap", dims=clusters + 1, seed=seed, neighbours=15)
         learnt = None
     if first:
-        yield Progress(_STAGE, 1, STARTS + 1)
+        yield Progress(CLUSTER, 1, STARTS + 1)
     if how == LINKAGE:
         centres = linked_centres(space, clusters, seed, _LINKED)
-        yield Progress(_STAGE, STARTS + 1, STARTS + 1)
+        yield Progress(CLUSTER, STARTS + 1, STARTS + 1)
     else:
         centres = yield from kmeans(space, clusters, seed, already=first, learnt=learnt, state=state)
     soft = soft_assignment(space, centres)
@@ -135,10 +135,10 @@ def kmeans(
         if model.inertia_ < inertia:
             best, inertia = model.cluster_centers_, float(model.inertia_)
         assert best is not None
-        yield Checkpoint(_STAGE, {"centres": best}, {"starts": start + 1, "inertia": inertia})
-        yield Progress(_STAGE, start + 1 + already, STARTS + already)
+        yield Checkpoint(CLUSTER, {"centres": best}, {"starts": start + 1, "inertia": inertia})
+        yield Progress(CLUSTER, start + 1 + already, STARTS + already)
         if learnt is not None:
-            yield Progress(_STAGE, STARTS + already, STARTS + already)
+            yield Progress(CLUSTER, STARTS + already, STARTS + already)
             break
     assert best is not None
     return np.asarray(best, np.float32)

@@ -1,4 +1,4 @@
-"""Heads that say tokens: one that fills masks (UFT), and a decoder that says a whole text from its vector (TSDAE)."""
+"""Token prediction: a head for masked tokens (UFT), and a tied decoder that reconstructs a text (TSDAE)."""
 
 import re
 from typing import Any
@@ -23,7 +23,7 @@ _PRETRAINED = (
 )
 
 
-class Words(nn.Module):
+class TokenHead(nn.Module):
     """A language-model head tied to the encoder's input embeddings: dense, GELU, norm, embeddings, bias.
 
     With ``used`` the softmax runs over those tokens only, usually the corpus's own: no other can ever be right, so
@@ -60,7 +60,7 @@ class Words(nn.Module):
         return self._embeddings[0]
 
     def logits(self, states: Tensor, alone: bool = False) -> Tensor:
-        """Return a score per token that may be said; ``alone``, only the head learns from it, not the embeddings."""
+        """Return a logit per token that may be predicted; if ``alone``, the embeddings do not learn from it."""
         return F.linear(*self._meeting(states, alone))
 
     def _meeting(self, states: Tensor, alone: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -72,7 +72,7 @@ class Words(nn.Module):
         return hidden, tied.index_select(0, self.used), self.bias.index_select(0, self.used)
 
     def loss(self, states: Tensor, ids: Tensor, alone: bool = False) -> Tensor:
-        """Sum the cross entropy of the tokens that should have been said.
+        """Sum the cross entropy of the tokens that should have been predicted.
 
         ``alone``, only this head learns, and nothing of the encoder moves.
         """
@@ -89,7 +89,7 @@ class Decoder(nn.Module):
     what comes of it, which drops the same at all places of a text).
     """
 
-    def __init__(self, trunk: Trunk, words: Words) -> None:
+    def __init__(self, trunk: Trunk, words: TokenHead) -> None:
         """Add what the encoder has not: how the vector enters each layer that learns."""
         super().__init__()
         if trunk.shape.kind not in DECODABLE:
@@ -108,7 +108,7 @@ class Decoder(nn.Module):
         return self._trunk[0]
 
     def states(self, z: Tensor, entering: Tensor, pack: Pack) -> Tensor:
-        """Return the states from which the next tokens are said; ``z`` holds one vector per text as they lie.
+        """Return the states from which the next tokens are predicted; ``z`` holds one vector per text as they lie.
 
         ``entering`` are the token ids, or what the frozen layers made of them.
         """
@@ -121,7 +121,7 @@ class Decoder(nn.Module):
         return states
 
     def loss(self, z: Tensor, texts: Tokens, kept: np.ndarray | None = None) -> Tensor:
-        """Sum the cross entropy of every token but the first, each said from those before it and the vector.
+        """Sum the cross entropy of every token but the first, each predicted from those before it and the vector.
 
         ``kept`` is what the frozen layers make of the texts' tokens, if that was computed before.
         """
@@ -149,7 +149,7 @@ def _layer(layer: Any, states: Tensor, pack: Pack, memory: Tensor, norm: nn.Modu
     return layer.output(layer.intermediate(states), states)
 
 
-def pretrained_words(folder: Any) -> dict[str, Tensor] | None:
+def pretrained_token_head(folder: Any) -> dict[str, Tensor] | None:
     """Return the language-model head that an encoder's files hold, or None if they hold none."""
     from safetensors import safe_open
 

@@ -9,13 +9,12 @@ import numpy as np
 from core.errors import BadInput, Diverged
 from core.events import Checkpoint, Measured, Note, Progress, Slot, Snapshot, StageStarted
 from core.learning.guard import Guard
+from core.stages import REPRESENT
 from core.state import State
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded by those who train, not by those who list methods
     from core.learning.learner import Learner
-
-_REPRESENT = "represent"
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def train(
     begin_with: Callable[[], Work[None]] | None = None,
     targets: "Targets | None" = None,
 ) -> Work[None]:
-    """Take steps until the course is over, the guard says stop or the loss is no number; keep the best checkpoint.
+    """Take steps until the course is over, the guard says stop or the loss is NaN; keep the best checkpoint.
 
     ``take`` takes the step of a number, from 0, and says whether memory sufficed; ``ready`` does what must be done
     before it, ``begin_with`` what the whole stage begins with; ``targets`` are what the steps learn towards. The
@@ -88,7 +87,7 @@ def train(
             if ready is not None:
                 yield from ready(done)
             if not take(done):
-                yield Note(f"Memory ran short: {learner.piece_tokens:,} tokens are now taken at a time.", "warning")
+                yield Note(f"Memory ran short: {learner.piece_tokens:,} tokens are now processed at a time.", "warning")
             done = learner.steps - begin
             yield Progress(stage, done, total)
             if done % course.every and done < course.steps:
@@ -141,13 +140,13 @@ def _look(
 
 def represent(learner: "Learner", rows: int, state: State) -> Work[np.ndarray]:
     """Return the vectors of all texts as the trained encoder sees them; kept, so that a resumed run need not again."""
-    yield StageStarted(_REPRESENT, rows)
-    if (done := state.find(_REPRESENT)) is not None:
+    yield StageStarted(REPRESENT, rows)
+    if (done := state.find(REPRESENT)) is not None:
         vectors = done.arrays["vectors"]
     else:
-        vectors = yield from all_vectors(learner, rows, _REPRESENT)
-        yield Checkpoint(_REPRESENT, {"vectors": vectors})
-    yield Progress(_REPRESENT, rows, rows)
+        vectors = yield from all_vectors(learner, rows, REPRESENT)
+        yield Checkpoint(REPRESENT, {"vectors": vectors})
+    yield Progress(REPRESENT, rows, rows)
     return vectors
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from core.clusters.clustering import cluster_means
 from core.encoder.trunk import Trunk
 from core.encoder.vectors import squared_distances
-from core.learning.decoder import Decoder, Words, pretrained_words
+from core.learning.decoder import Decoder, TokenHead, pretrained_token_head
 from core.learning.losses import in_full, kl_rows, log_student_t, log_target, nt_xent
 
 _SLACK = 0.1  # nats by which a head may begin worse than even chances
@@ -49,7 +49,7 @@ class Centres(nn.Module):
 
 
 class Assigning(nn.Module):
-    """Heads that say, softly, to which cluster a vector belongs. Subclasses write ``log_soft``."""
+    """Heads that assign a vector softly to clusters. Subclasses write ``log_soft``."""
 
     def log_soft(self, vectors: Tensor) -> Tensor:
         """Log of the probabilities."""
@@ -148,13 +148,13 @@ def _surprise(logits: np.ndarray, labels: np.ndarray) -> float:
 
 
 class DenoisingHeads(Assigning):
-    """A decoder that says texts again and a head that tells their clusters."""
+    """A decoder that reconstructs texts, and a head that predicts their clusters."""
 
     def __init__(self, trunk: Trunk, clusters: int, used: np.ndarray | None, folder: Path, seed: int) -> None:
         """Start at random by the seed, with the encoder's own language-model head where it has one."""
         super().__init__()
         torch.manual_seed(seed)
-        self.decoder = Decoder(trunk, Words(trunk, used, pretrained_words(folder)))
+        self.decoder = Decoder(trunk, TokenHead(trunk, used, pretrained_token_head(folder)))
         self.cluster = ClusterHead(trunk.shape.width, clusters)
 
     def cross_entropy(self, vectors: Tensor, wanted: Tensor) -> Tensor:
@@ -176,7 +176,11 @@ class UftHeads(Assigning):
         """Start at given centres, with the encoder's own language-model head where it has one."""
         super().__init__()
         torch.manual_seed(seed)
-        self.words, self.centres, self.alpha = Words(trunk, used, pretrained_words(folder)), Centres(centres), alpha
+        self.words, self.centres, self.alpha = (
+            TokenHead(trunk, used, pretrained_token_head(folder)),
+            Centres(centres),
+            alpha,
+        )
 
     def divergence(self, vectors: Tensor, target: Tensor) -> Tensor:
         """Sum KL(p || q) over rows (Eq 2), for given targets p."""

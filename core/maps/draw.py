@@ -6,6 +6,7 @@ from core.encoder.vectors import nearest
 from core.events import Progress, StageStarted
 from core.maps.project import LAYOUTS
 from core.maps.projector import Projector
+from core.stages import MAP
 from core.work import Work
 
 _PLACED_BY = 5  # nearest sampled rows that say where a row outside the sample goes
@@ -20,11 +21,11 @@ def draw_map(
     if rows > most:
         sample = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
     layouts = {}
-    yield StageStarted("map", len(LAYOUTS))
+    yield StageStarted(MAP, len(LAYOUTS))
     for done, layout in enumerate(LAYOUTS, start=1):
         drawn = yield from projector.project(vectors[sample], layout=layout, dims=2, seed=seed)
         layouts[layout] = place(vectors, sample, drawn)
-        yield Progress("map", done, len(LAYOUTS))
+        yield Progress(MAP, done, len(LAYOUTS))
     return sample, layouts
 
 

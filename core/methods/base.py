@@ -14,6 +14,7 @@ from core.clusters.partition import AUTO, LINKAGE, PARTITIONS, SMOOTH, partition
 from core.encoder.encoder import POOLINGS
 from core.encoder.shape import Shape
 from core.errors import BadInput
+from core.stages import ABOUT, CLUSTER
 from core.state import AFRESH, State
 from core.work import Work
 
@@ -41,12 +42,6 @@ def partition_knob(default: str, *more: str) -> Any:
     return knob(default, about, choices=(*more, *PARTITIONS))
 
 
-STAGES = {  # those that many methods have, and the two with which every run ends
-    "encode": "Every text becomes a list of numbers that stands for what it means.",
-    "cluster": "Texts whose numbers lie close together become a cluster.",
-    "map": "The texts are laid out on a map, similar ones side by side.",
-    "describe": "Each cluster gets its words, its typical texts and a name.",
-}
 _SWITCHES = {word: word in ("true", "yes", "on", "1") for word in "true yes on 1 false no off 0".split()}
 
 
@@ -105,7 +100,7 @@ class Method:
     name: ClassVar[str]
     title: ClassVar[str]
     stages: ClassVar[tuple[str, ...]]
-    about: ClassVar[Mapping[str, str]] = MappingProxyType(STAGES)  # what happens in each, for people who watch
+    about: ClassVar[Mapping[str, str]] = MappingProxyType(ABOUT)  # what happens in each, for people who watch
     needs_encoder: ClassVar[bool] = False
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})  # names people choose, knobs they set
 
@@ -173,7 +168,7 @@ class Method:
                 projector=bench.projector,
                 lexical=lexical,
                 start=start,
-                state=state.find("cluster"),
+                state=state.find(CLUSTER),
             )
         )
 

@@ -10,7 +10,8 @@ from core.bench.forecast import PROGRAM, Forecast, Stage
 from core.clusters.clustering import Clustering
 from core.errors import BadInput
 from core.events import Progress, StageStarted
-from core.methods.base import STAGES, Method, knob
+from core.methods.base import Method, knob
+from core.stages import ABOUT, CLUSTER
 from core.state import AFRESH, State
 from core.work import Work
 
@@ -26,8 +27,8 @@ class Bow(Method):
 
     name = "bow"
     title = "Word counts + k-means"
-    stages = ("count words", "cluster")
-    about = STAGES | {"count words": "The words of every text are counted."}
+    stages = ("count words", CLUSTER)
+    about = ABOUT | {"count words": "The words of every text are counted."}
 
     features: int = knob(
         1_500, "How many of the most frequent words are counted (the papers use 1,500 or 2,000).", low=10, high=20_000

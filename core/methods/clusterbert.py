@@ -1,7 +1,7 @@
 """ClusterBERT: learn the wording, let clusters form in noise, harden them (three stages, one architecture)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from core.learning.loop import Course, Targets, all_vectors, represent, train
 from core.methods.base import knob, partition_knob
 from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK
 from core.methods.tsdae import ADAPT, DECODER, Noise, Tsdae
+from core.stages import CLUSTER, COMPARE, ENCODE, PREPARE, REPRESENT
 from core.state import AFRESH, State
 from core.work import Work
 
@@ -40,7 +41,7 @@ class ClusterBert(Tsdae):
 
     name = "clusterbert"
     title = "Noisy clusters (ClusterBERT)"
-    stages = ("encode", "compare", "prepare", DECODER, ADAPT, FORM, HARDEN, "represent", "cluster")
+    stages = (ENCODE, COMPARE, PREPARE, DECODER, ADAPT, FORM, HARDEN, REPRESENT, CLUSTER)
     about: ClassVar[Mapping[str, str]] = {
         **Tsdae.about,
         FORM: "From a few words of each text the language model learns to tell its cluster, and clusters draw apart.",
@@ -66,16 +67,16 @@ class ClusterBert(Tsdae):
     partition: str = partition_knob(AUTO)
     # A whole epoch, as in the paper, took the embedded encoder from 78.9 to 75.2 % on a sample of StackOverflow
     # (one seed): it knows sentences better than a causal decoder teaches them.
-    adapt_epochs: float = knob(0.2, "How often all texts are said again to learn their wording.", low=0, high=50)
-    rounds: int = knob(1, "How often the targets are clustered anew while clusters form.", low=1, high=10)
+    adapt_epochs: float = knob(0.2, "Epochs of denoising: texts are reconstructed from a few words.", low=0, high=50)
+    rounds: int = knob(1, "How often the target clusters are found anew while clusters form.", low=1, high=10)
     form_epochs: int = knob(2, "Epochs for each of those.", low=0, high=50)
     harden_epochs: int = knob(2, "Epochs in which clusters harden.", low=0, high=50)
     form_weight: float = knob(
-        0.8, "Weight of the clusters against the wording while they form.", low=0.0, high=1.0, advanced=True
+        0.8, "Weight of the cluster loss against reconstruction while clusters form.", low=0.0, high=1.0, advanced=True
     )
-    harden_weight: float = knob(0.75, "The same while they harden.", low=0.0, high=1.0, advanced=True)
+    harden_weight: float = knob(0.75, "The same weight while clusters harden.", low=0.0, high=1.0, advanced=True)
     reconstruct: bool = knob(
-        True, "Go on saying texts again in the later stages; without, the paper's ablation.", advanced=True
+        True, "Keep the reconstruction loss in the later stages; off is the paper's ablation.", advanced=True
     )
 
     @property
@@ -83,8 +84,8 @@ class ClusterBert(Tsdae):
         """How many epochs each training stage takes."""
         return {ADAPT: self.adapt_epochs, FORM: self.rounds * self.form_epochs, HARDEN: self.harden_epochs}
 
-    def says(self, stage: str) -> bool:
-        """Say whether texts are said again in a stage: in the later ones unless that is switched off."""
+    def reconstructs(self, stage: str) -> bool:
+        """Say whether a stage has the reconstruction loss: in the later ones unless that is switched off."""
         return stage == ADAPT or self.reconstruct
 
     def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
@@ -101,7 +102,7 @@ class ClusterBert(Tsdae):
         soft = heads.soft(vectors)
         start = cluster_means(vectors, soft.argmax(1), self.clusters)
         clustering = yield from self.cluster(bench, vectors, state, start, beginning.partition)
-        return clustering.with_beside("p", soft)
+        return replace(clustering.with_beside("p", soft), before=beginning.before)
 
 
 class _Pupil:
@@ -171,13 +172,13 @@ class _Pupil:
 
             texts, left, rows = self.noise.batch(step, learner.steps)
             wanted = torch.from_numpy(targets.values[rows]).to(learner.device)
-            said = max(int((texts.lengths - 1).sum()), 1)
+            predicted = max(int((texts.lengths - 1).sum()), 1)
 
             def share(some: np.ndarray, vectors: "Tensor", states: "Tensor", pack: "Pack") -> "dict[str, Tensor]":
                 term = heads.cross_entropy(vectors, wanted[torch.from_numpy(some).to(learner.device)]) / len(rows)
                 if not method.reconstruct:
                     return {"loss": term, "clustering": term}
-                again = heads.decoder.loss(vectors, texts.taken(some), self.noise.kept(rows[some])) / said
+                again = heads.decoder.loss(vectors, texts.taken(some), self.noise.kept(rows[some])) / predicted
                 return {"loss": weight * term + (1 - weight) * again, "clustering": term, "reconstruction": again}
 
             return learner.step_apart(left, share, texts.lengths if method.reconstruct else 0)

@@ -15,7 +15,8 @@ from core.encoder.tokens import Tokens
 from core.events import Note, Resolved, StageStarted
 from core.learning.depth import DEPTHS, settle_depth
 from core.learning.guard import SAMPLE, Guard, stratified
-from core.methods.base import AUTO, STAGES, Encoding, Method, knob
+from core.methods.base import AUTO, Encoding, Method, knob
+from core.stages import COMPARE, PREPARE
 from core.work import Work
 
 if TYPE_CHECKING:  # torch is loaded when it is needed
@@ -26,11 +27,6 @@ if TYPE_CHECKING:  # torch is loaded when it is needed
 
 
 QUICK, BALANCED, PAPER = "quick look", "balanced", "paper settings"
-DEEP_STAGES = STAGES | {
-    "compare": "For every text those most like it are found, and from them where clusters start.",
-    "prepare": "What the unchanging part of the language model makes of every text is worked out once.",
-    "represent": "The language model reads all texts once more, as it is now.",
-}
 AS_PAPERS_DO: dict[str, Any] = {"start": "kmeans", "partition": "kmeans"}
 
 
@@ -38,6 +34,7 @@ AS_PAPERS_DO: dict[str, Any] = {"start": "kmeans", "partition": "kmeans"}
 class Beginning:
     """What is known before training: similar texts of each, where clusters start, who watches a sample of them."""
 
+    before: np.ndarray  # the vectors as the encoder came
     near: np.ndarray
     centres: np.ndarray
     guard: Guard
@@ -79,16 +76,16 @@ class Deep(Encoding):
     def begin(self, bench: Bench) -> Work[Beginning]:
         """Encode and compare all texts, and find where clusters start."""
         before = yield from bench.encode(self.pooling)
-        yield StageStarted("compare", len(bench.texts))
+        yield StageStarted(COMPARE, len(bench.texts))
         lexical = (yield from bench.words()).lexical(bench.seed)
-        near = yield from near_rows(joined_views(before, lexical), NEAR, bench.seed, stage="compare")
+        near = yield from near_rows(joined_views(before, lexical), NEAR, bench.seed, stage=COMPARE)
         start = yield from find_start(before, lexical, self.clusters, bench.seed, self.start, near)
         how = self.partition
         if how == AUTO:
             how = LINKAGE if start.apart else SMOOTH
             yield Resolved("partition", how)
         guard = Guard(stratified(start.labels, SAMPLE, bench.seed), self.clusters)
-        return Beginning(near, cluster_means(before, start.labels, self.clusters), guard, how)
+        return Beginning(before, near, cluster_means(before, start.labels, self.clusters), guard, how)
 
     def find_clusters(self, bench: Bench, vectors: np.ndarray) -> Work[np.ndarray]:
         """Return the clusters that vectors have now, found as at the start."""
@@ -97,9 +94,9 @@ class Deep(Encoding):
 
     def ready(self, bench: Bench, trunk: "Trunk", hides: bool = True) -> Work["Source"]:
         """Make the texts ready as they are; of a method that hides parts anew in every epoch, say what that costs."""
-        source = yield from bench.prepare(trunk, [bench.texts], "prepare")
+        source = yield from bench.prepare(trunk, [bench.texts], PREPARE)
         if trunk.start and hides:
-            yield Note("What is hidden changes in every epoch, so the frozen layers read it along in every step.")
+            yield Note("The noise changes in every epoch, so the frozen layers are computed again in every step.")
         return source
 
     def learner(self, bench: Bench, trunk: "Trunk", heads: "nn.Module", source: "Source") -> "Learner":
@@ -121,12 +118,12 @@ class Deep(Encoding):
 
 
 @dataclass(frozen=True)
-class Saying(Deep):
-    """What deep methods share that say tokens: over which of them the softmax runs."""
+class TokenPredicting(Deep):
+    """What deep methods share that predict tokens: over which of them the softmax runs."""
 
     softmax: str = knob(
         AUTO,
-        "Which tokens may be said: those of the corpus, which is faster on a CPU, or all that the model knows.",
+        "Which tokens the softmax runs over: those of the corpus, which is faster on a CPU, or the whole vocabulary.",
         choices=(AUTO, "corpus", "full"),
         advanced=True,
     )
@@ -138,9 +135,9 @@ class Saying(Deep):
             return method, reasons
         if device != "cpu":
             return replace(method, softmax="full"), reasons  # type: ignore[call-arg]
-        told = {"softmax": "Only tokens of the corpus can be said: to choose among all would take a CPU much longer."}
+        told = {"softmax": "The softmax runs over the corpus's tokens: over all it would take a CPU much longer."}
         return replace(method, softmax="corpus"), reasons | told  # type: ignore[call-arg]
 
-    def tokens_said(self, tokens: Tokens) -> np.ndarray | None:
+    def predicted_tokens(self, tokens: Tokens) -> np.ndarray | None:
         """Return the tokens over which the softmax runs, or None for all."""
         return np.unique(tokens.ids) if self.softmax == "corpus" else None

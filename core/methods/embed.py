@@ -6,6 +6,7 @@ from core.bench import Bench
 from core.bench.forecast import Forecast, Stage
 from core.clusters.clustering import Clustering
 from core.methods.base import Encoding
+from core.stages import CLUSTER, ENCODE
 from core.state import AFRESH, State
 from core.work import Work
 
@@ -22,7 +23,7 @@ class Embed(Encoding):
 
     name = "embed"
     title = "Language model + k-means"
-    stages = ("encode", "cluster")
+    stages = (ENCODE, CLUSTER)
 
     def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
         """Say that encoding takes nearly all of the time."""

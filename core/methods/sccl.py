@@ -1,7 +1,7 @@
 """SCCL: contrastive learning on two views of every text while clusters form (Zhang et al., NAACL 2021)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,8 @@ from core.clusters.partition import AUTO, UMAP
 from core.errors import BadInput
 from core.learning.loop import Course, all_vectors, represent, train
 from core.methods.base import knob, partition_knob
-from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Beginning, Deep
+from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK, Beginning, Deep
+from core.stages import ABOUT, CLUSTER, COMPARE, ENCODE, PREPARE, REPRESENT
 from core.state import AFRESH, State
 from core.work import Work
 
@@ -48,9 +49,9 @@ class Sccl(Deep):
 
     name = "sccl"
     title = "Contrastive clustering (SCCL)"
-    stages = ("encode", "compare", AUGMENT, "prepare", "train", "represent", "cluster")
-    about = DEEP_STAGES | {
-        AUGMENT: "Every text is said in other words, or finds similar texts to learn from.",
+    stages = (ENCODE, COMPARE, AUGMENT, PREPARE, "train", REPRESENT, CLUSTER)
+    about = ABOUT | {
+        AUGMENT: "Every text gets other wordings, or similar texts to learn from.",
         "train": "The language model learns: texts that say the same draw together, others move apart, clusters form.",
     }
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -121,7 +122,7 @@ class Sccl(Deep):
         return (self.first_view, self.second_view) if self.augmenter == COLUMNS else ()
 
     def models(self) -> tuple[str, ...]:
-        """Name the models that say texts in other words."""
+        """Name the models that make other wordings."""
         if not {Contextual.name, BackTranslation.name} & set(self.augmenter.split("+")):
             return ()
         return tuple(sorted({self.first_model, self.second_model} - {""}))
@@ -136,7 +137,7 @@ class Sccl(Deep):
         """Also refuse views that would teach nothing or that cannot be made."""
         super().check(bench)
         if self.augmenter == DROPOUT and self.depth == "0":
-            raise BadInput("With depth 0 no layer drops anything out, so both views would be the same: choose words.")
+            raise BadInput("With depth 0 there is no dropout, so both views would be equal: choose another augmenter.")
         for augmenter in [one for maker in self._makers(bench) for one in maker]:
             if line := augmenter.missing():
                 raise BadInput(f"The augmenter {augmenter.name} is not available here: {line}")
@@ -159,7 +160,7 @@ class Sccl(Deep):
         beginning = yield from self.begin(bench)
         views = yield from self._make_views(bench)
         trunk = Trunk(bench.load().trainable_model(), int(self.depth))
-        source = yield from bench.prepare(trunk, [bench.texts, *views], "prepare")
+        source = yield from bench.prepare(trunk, [bench.texts, *views], PREPARE)
         heads = ScclHeads(
             beginning.centres,
             weight=self.weight,
@@ -172,7 +173,7 @@ class Sccl(Deep):
         yield from self._train(learner, heads, beginning, bench, state)
         vectors = yield from represent(learner, len(bench.texts), state)
         clustering = yield from self.cluster(bench, vectors, state, heads.centres.array(), beginning.partition)
-        return clustering.with_beside("q", heads.soft(vectors))
+        return replace(clustering.with_beside("q", heads.soft(vectors)), before=beginning.before)
 
     def _make_views(self, bench: Bench) -> Work[list[list[str]]]:
         """Return two new wordings of all texts, or none where similar texts or dropout serve as such."""

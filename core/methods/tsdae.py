@@ -1,4 +1,4 @@
-"""TSDAE: the encoder learns the domain by saying texts again from the few words it was shown (Wang et al., 2021)."""
+"""TSDAE: the encoder adapts to the domain by reconstructing texts from a few of their words (Wang et al., 2021)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +16,8 @@ from core.errors import BadInput
 from core.learning.guard import Guard, inhabited
 from core.learning.loop import Course, represent, train
 from core.methods.base import knob
-from core.methods.deep import AS_PAPERS_DO, BALANCED, DEEP_STAGES, PAPER, QUICK, Beginning, Saying
+from core.methods.deep import AS_PAPERS_DO, BALANCED, PAPER, QUICK, Beginning, TokenPredicting
+from core.stages import ABOUT, CLUSTER, COMPARE, ENCODE, PREPARE, REPRESENT
 from core.state import AFRESH, State
 from core.work import Work
 
@@ -33,8 +34,8 @@ _SAMPLE = 500
 
 
 @dataclass(frozen=True)
-class Tsdae(Saying):
-    """Teaches the language model the wording of your texts: from a few words of each it learns to say all of them.
+class Tsdae(TokenPredicting):
+    """Teaches the language model the wording of your texts: it learns to reconstruct each text from a few of its words.
 
     Choose it for texts unlike any that a general model has read, to see what their wording alone brings.
 
@@ -44,10 +45,10 @@ class Tsdae(Saying):
     name = "tsdae"
     title = "Domain adaptation (TSDAE)"
     usual_pooling = "first"  # as in the paper
-    stages: ClassVar[tuple[str, ...]] = ("encode", "compare", "prepare", DECODER, ADAPT, "represent", "cluster")
-    about: ClassVar[Mapping[str, str]] = DEEP_STAGES | {
-        DECODER: "The same is worked out for when the language model says texts again.",
-        ADAPT: "From a few words of each text the language model learns to say all of it: it picks up your wording.",
+    stages: ClassVar[tuple[str, ...]] = (ENCODE, COMPARE, PREPARE, DECODER, ADAPT, REPRESENT, CLUSTER)
+    about: ClassVar[Mapping[str, str]] = ABOUT | {
+        DECODER: "The same is computed for the decoder, which reads the texts word by word.",
+        ADAPT: "The language model learns to reconstruct each text from a few of its words: it picks up your wording.",
     }
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"depth": "1"},
@@ -64,8 +65,8 @@ class Tsdae(Saying):
         | AS_PAPERS_DO,
     }
 
-    adapt_epochs: float = knob(1.0, "How often all texts are said again to learn their wording.", low=0, high=50)
-    noise: float = knob(0.6, "The share of words that go missing.", low=0.0, high=0.95, advanced=True)
+    adapt_epochs: float = knob(1.0, "Epochs of denoising: texts are reconstructed from a few words.", low=0, high=50)
+    noise: float = knob(0.6, "The share of words that are deleted.", low=0.0, high=0.95, advanced=True)
     batch: int = knob(64, "How many texts are seen in one step.", low=2, high=4_096, advanced=True)
     head_rate: float = knob(1e-3, "Learning rate of the decoder's own parts.", low=0.0, high=1.0, advanced=True)
     every: int = knob(100, "Steps between two looks at the clusters.", low=1, high=10_000, advanced=True)
@@ -81,8 +82,8 @@ class Tsdae(Saying):
         """Return the number of whole batches in an epoch."""
         return texts // min(self.batch, texts)
 
-    def says(self, stage: str) -> bool:
-        """Say whether texts are said again in a stage."""
+    def reconstructs(self, stage: str) -> bool:
+        """Say whether a stage has the reconstruction loss."""
         return True
 
     @property
@@ -95,19 +96,19 @@ class Tsdae(Saying):
         tokens = float(lengths.sum())
         frozen = 2.0 + sum(self.epochs.values()) * self._left
         return frozen * tokens, tokens * sum(
-            epochs * (self._left + self.says(stage)) for stage, epochs in self.epochs.items()
+            epochs * (self._left + self.reconstructs(stage)) for stage, epochs in self.epochs.items()
         )
 
     def check(self, bench: Bench) -> None:
         """Also refuse an encoder that cannot decode, and to teach one that may not learn."""
         super().check(bench)
         if self.depth == "0":
-            raise BadInput("With depth 0 no layer learns, so the wording would teach nothing: choose 1 or more.")
+            raise BadInput("With depth 0 no layer is trained, so nothing would be learnt: choose 1 or more.")
         kind = read_shape(bench.encoder).kind
         if kind not in DECODABLE:
             raise BadInput(
-                f"The encoder “{bench.encoder}” is a {kind or 'model of unknown kind'}, which cannot say texts again; "
-                f"those of {', '.join(DECODABLE)} can."
+                f"The encoder “{bench.encoder}” is a {kind or 'model of unknown kind'}, which cannot serve as a "
+                f"decoder; those of {', '.join(DECODABLE)} can."
             )
 
     def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
@@ -118,16 +119,16 @@ class Tsdae(Saying):
         # The softmax over some ten thousand tokens costs about as much as a layer and a half of the embedded encoder.
         shape = forecast.shape
         softmax = 1.5 if self.softmax != "full" else _TOKENS_KNOWN * shape.width / shape.products
-        saying = forecast.training(depth, 1) + softmax * forecast.training(1, 1)
+        decoding = forecast.training(depth, 1) + softmax * forecast.training(1, 1)
         memory = stages["train"].memory
         trainings = [
-            Stage(name, 1 + 1.1 * epochs * (reading + saying * self.says(name)), memory)
+            Stage(name, 1 + 1.1 * epochs * (reading + decoding * self.reconstructs(name)), memory)
             for name, epochs in self.epochs.items()
         ]
-        decoder = replace(stages["prepare"], name=DECODER)
-        before = (*(stages[name] for name in ("encode", "compare", "prepare")), decoder)
+        decoder = replace(stages[PREPARE], name=DECODER)
+        before = (*(stages[name] for name in (ENCODE, COMPARE, PREPARE)), decoder)
         ending = forecast.cluster(self.clusters, forecast.shape.width, self.partition)
-        return *before, *trainings, stages["represent"], ending
+        return *before, *trainings, stages[REPRESENT], ending
 
     # The work -----------------------------------------------------------------------------------------------------
 
@@ -135,7 +136,8 @@ class Tsdae(Saying):
         """Encode, prepare, adapt, then partition what was learnt."""
         learner, beginning, _, _ = yield from self._adapted(bench, state)
         vectors = yield from represent(learner, len(bench.texts), state)
-        return (yield from self.cluster(bench, vectors, state, how=beginning.partition))
+        clustering = yield from self.cluster(bench, vectors, state, how=beginning.partition)
+        return replace(clustering, before=beginning.before)
 
     def _adapted(self, bench: Bench, state: State) -> Work[tuple["Learner", Beginning, "DenoisingHeads", "Noise"]]:
         """Return the learner at the end of the first stage, how it began, its heads and what makes texts noisy."""
@@ -148,17 +150,17 @@ class Tsdae(Saying):
         source = yield from self.ready(bench, trunk)
         kept = yield from bench.prepare_decoder(trunk, DECODER)
         tokens = yield from bench.tokenise(encoder)
-        heads = DenoisingHeads(trunk, self.clusters, self.tokens_said(tokens), encoder.folder, bench.seed)
+        heads = DenoisingHeads(trunk, self.clusters, self.predicted_tokens(tokens), encoder.folder, bench.seed)
         learner = self.learner(bench, trunk, heads, source)
         noise = Noise(tokens, kept, encoder.tokenizer, self.noise, self.batch, bench.seed)
         guard = beginning.guard
 
         def take(step: int) -> bool:
             texts, left, drawn = noise.batch(step, learner.steps)
-            said = max(int((texts.lengths - 1).sum()), 1)
+            predicted = max(int((texts.lengths - 1).sum()), 1)
 
             def share(rows: np.ndarray, vectors: "Tensor", states: "Tensor", pack: "Pack") -> "dict[str, Tensor]":
-                term = heads.decoder.loss(vectors, texts.taken(rows), noise.kept(drawn[rows])) / said
+                term = heads.decoder.loss(vectors, texts.taken(rows), noise.kept(drawn[rows])) / predicted
                 return {"loss": term, "reconstruction": term}
 
             return learner.step_apart(left, share, texts.lengths)

@@ -1,7 +1,7 @@
 """UFT, unsupervised fine-tuning: fill masks and pull texts to their clusters at the same time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,8 +17,9 @@ from core.events import Note, Progress, StageStarted
 from core.learning.guard import Guard, inhabited
 from core.learning.loop import Course, Targets, all_vectors, represent, train
 from core.methods.base import knob, partition_knob
-from core.methods.deep import BALANCED, DEEP_STAGES, PAPER, QUICK, Saying
+from core.methods.deep import BALANCED, PAPER, QUICK, TokenPredicting
 from core.methods.tsdae import following
+from core.stages import ABOUT, CLUSTER, COMPARE, ENCODE, PREPARE, REPRESENT
 from core.state import AFRESH, State
 from core.work import Work
 
@@ -35,7 +36,7 @@ WARM, TRAIN = "warm up", "train"
 
 
 @dataclass(frozen=True)
-class Uft(Saying):
+class Uft(TokenPredicting):
     """Teaches the language model your texts by filling masked words, while every text moves towards its cluster.
 
     Choose it when clusters are roughly right from the start and should become clearer.
@@ -46,10 +47,10 @@ class Uft(Saying):
 
     name = "uft"
     title = "Masked words (UFT)"
-    stages = ("encode", "compare", "prepare", WARM, TRAIN, "represent", "cluster")
-    about = DEEP_STAGES | {
-        WARM: "A new part learns to fill in hidden words before the language model itself changes.",
-        TRAIN: "The language model fills in hidden words and moves every text towards its cluster.",
+    stages = (ENCODE, COMPARE, PREPARE, WARM, TRAIN, REPRESENT, CLUSTER)
+    about = ABOUT | {
+        WARM: "A new head learns to predict masked words before the language model itself changes.",
+        TRAIN: "The language model predicts masked words and moves every text towards its cluster.",
     }
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         QUICK: {"epochs": 1, "depth": "1"},
@@ -70,13 +71,13 @@ class Uft(Saying):
     epochs: int = knob(
         4, "How often all texts are seen at most; it stops earlier when nothing changes.", low=1, high=50
     )
-    mlm: bool = knob(True, "Fill masked words beside clustering; without, the paper's ablation.")
+    mlm: bool = knob(True, "Predict masked words beside clustering; off is the paper's ablation.")
     masked: float = knob(0.1, "The share of tokens that are masked.", low=0.01, high=0.9, advanced=True)
-    mlm_weight: float = knob(1.0, "Weight of the masked words.", low=0.0, high=1_000.0, advanced=True)
-    cluster_weight: float = knob(1.0, "Weight of the clusters.", low=0.0, high=1_000.0, advanced=True)
+    mlm_weight: float = knob(1.0, "Weight of the masked-language-model loss.", low=0.0, high=1_000.0, advanced=True)
+    cluster_weight: float = knob(1.0, "Weight of the cluster loss.", low=0.0, high=1_000.0, advanced=True)
     warm_up: int = knob(
         100,
-        "Steps in which only a new head learns to fill masks, where the encoder comes without one.",
+        "Steps in which a new token-prediction head is trained alone, where the encoder comes without one.",
         low=0,
         high=10_000,
         advanced=True,
@@ -95,7 +96,9 @@ class Uft(Saying):
         """Also refuse an encoder without a mask."""
         super().check(bench)
         if self.mlm and not has_mask_token(bench.encoder):
-            raise BadInput(f"The encoder “{bench.encoder}” knows no mask, so nothing can be filled in: set mlm=false.")
+            raise BadInput(
+                f"The encoder “{bench.encoder}” has no mask token, so there is nothing to predict: set mlm=false."
+            )
 
     def plan(self, forecast: Forecast) -> tuple[Stage, ...]:
         """Say that training takes most of the time."""
@@ -106,8 +109,8 @@ class Uft(Saying):
         shown = self.warm_up * batch / max(forecast.texts, 1) if self.mlm else 0.0
         warming = Stage(WARM, 1 + forecast.forward(forecast.shape.layers, 1.5 * shown), stages[TRAIN].memory)
         ending = forecast.cluster(self.clusters, forecast.shape.width, self.partition)
-        first = (stages[name] for name in ("encode", "compare", "prepare"))
-        return *first, warming, training, stages["represent"], ending
+        first = (stages[name] for name in (ENCODE, COMPARE, PREPARE))
+        return *first, warming, training, stages[REPRESENT], ending
 
     def fit(self, bench: Bench, state: State = AFRESH) -> Work[Clustering]:
         """Encode, warm the head up, train; labels are the nearest learnt centres unless another partition is asked."""
@@ -120,7 +123,9 @@ class Uft(Saying):
         trunk = Trunk(encoder.trainable_model(), int(self.depth))
         source = yield from self.ready(bench, trunk, hides=self.mlm)
         tokens = yield from bench.tokenise(encoder)
-        heads = UftHeads(trunk, beginning.centres, self.alpha, self.tokens_said(tokens), encoder.folder, bench.seed)
+        heads = UftHeads(
+            trunk, beginning.centres, self.alpha, self.predicted_tokens(tokens), encoder.folder, bench.seed
+        )
         learner = self.learner(bench, trunk, heads, source)
         pupil = _Pupil(self, bench, beginning.guard, learner, heads, tokens, Vocabulary.of(encoder.tokenizer))
         yield from pupil.warm_up(state)
@@ -128,13 +133,13 @@ class Uft(Saying):
         vectors = yield from represent(learner, len(bench.texts), state)
         learnt = heads.centres.array()
         if self.partition == CENTRES:
-            yield StageStarted("cluster")
+            yield StageStarted(CLUSTER)
             clustering = Clustering.from_soft(vectors, soft_assignment(vectors, learnt), learnt)
             yield from tell_unfilled(clustering)
-            yield Progress("cluster", 1, 1)
+            yield Progress(CLUSTER, 1, 1)
         else:
             clustering = yield from self.cluster(bench, vectors, state, learnt, beginning.partition)
-        return clustering.with_beside("q", heads.soft(vectors))
+        return replace(clustering.with_beside("q", heads.soft(vectors)), before=beginning.before)
 
 
 class _Pupil:
@@ -160,8 +165,8 @@ class _Pupil:
         needed = self.method.mlm and not self.heads.words.is_pretrained
         steps = self.method.warm_up if needed else 0
         if needed:
-            first = f" learns alone for {steps:,} steps before clusters join in" if steps else " learns beside them"
-            yield Note(f"This encoder comes without a head that fills masks: a new one, untrained at first,{first}.")
+            how = f"alone for {steps:,} steps before clustering begins" if steps else "beside the clustering"
+            yield Note(f"This encoder has no masked-language-model head, so a new one is trained {how}.")
 
         def take(step: int) -> bool:
             return self._step(step, lambda mlm, _: {"loss": mlm, "masked words": mlm})

@@ -11,8 +11,9 @@ from core.clusters.clustering import matched_numbers, renumbered
 from core.files import save_tensors, slug
 from core.maps.align import displacement
 from core.maps.project import LAYOUTS
+from core.stages import CLUSTER
 
-ENDED = "cluster"  # the stage of the last frame
+ENDED = CLUSTER  # the stage of the last frame
 
 
 @dataclass(frozen=True)

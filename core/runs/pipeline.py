@@ -13,6 +13,7 @@ from core.methods.base import Method
 from core.runs.config import MAP_SAMPLE, RunConfig
 from core.runs.frames import ENDED
 from core.runs.store import Run
+from core.stages import DESCRIBE
 from core.tables.corpus import Corpus
 from core.topics.describe import describe
 from core.work import Work
@@ -38,11 +39,11 @@ def execute(run: Run, projector: Projector) -> Work[None]:
     sample, layouts = yield from draw_map(clustering.vectors, config.map_sample, config.seed, projector)
     run.results.save_map(sample, layouts)
 
-    yield StageStarted("describe")
+    yield StageStarted(DESCRIBE)
     words = yield from bench.words()
     run.results.save_topics(describe(corpus.texts, words, clustering))
     run.results.save_metrics(measure(corpus, clustering, config.seed))
-    yield Progress("describe", 1, 1)
+    yield Progress(DESCRIBE, 1, 1)
 
 
 def prepare(config: RunConfig, corpus: Corpus, cache: Path, projector: Projector) -> tuple[Bench, Method]:

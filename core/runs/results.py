@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from core.clusters.clustering import Clustering
+from core.clusters.clustering import Clustering, ClusterTopic
 from core.files import load_json, save_array, save_json
 from core.topics.describe import Topic
 
@@ -37,6 +37,10 @@ class Results:
                 save_array(self.folder / "clustering" / f"{name}.npy", array)
         for name, array in clustering.beside.items():
             save_array(self.folder / "clustering" / f"beside-{name}.npy", array)
+        if clustering.before is not None:
+            save_array(self.folder / "clustering" / "before.npy", clustering.before.astype(np.float16))
+        if clustering.topics:
+            save_json(self.folder / "clustering" / "topics.json", [asdict(topic) for topic in clustering.topics])
 
     def clustering(self) -> Clustering:
         """Open the clustering."""
@@ -45,7 +49,15 @@ class Results:
         kept = self._array("clustering/centres") if centres.exists() else None
         beside = sorted((self.folder / "clustering").glob("beside-*.npy"))
         heads = {path.stem.removeprefix("beside-"): self._array(f"clustering/{path.stem}") for path in beside}
-        return Clustering(arrays["vectors"], arrays["soft"], arrays["labels"], kept, heads)
+        before = self._array("clustering/before") if (self.folder / "clustering" / "before.npy").exists() else None
+        return Clustering(arrays["vectors"], arrays["soft"], arrays["labels"], kept, heads, before, self._own_topics())
+
+    def _own_topics(self) -> tuple[ClusterTopic, ...]:
+        path = self.folder / "clustering" / "topics.json"
+        found = load_json(path) if path.exists() else []
+        return tuple(
+            ClusterTopic(one["cluster"], one["weight"], tuple(one["words"]), tuple(one["weights"])) for one in found
+        )
 
     def save_map(self, sample: np.ndarray, layouts: Mapping[str, np.ndarray]) -> None:
         """Keep the sample's row positions and, for each layout, the points of all used rows."""

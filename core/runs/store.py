@@ -23,6 +23,7 @@ from core.runs.curation import Ledger
 from core.runs.frames import Frames, snapshot_file
 from core.runs.log import Log, Story
 from core.runs.results import Results
+from core.stages import CLUSTER, REPRESENT
 from core.state import Choice
 from core.tables.corpus import Corpus
 
@@ -244,7 +245,7 @@ class Run:
         state, road = self.state(), list(self.story().road)
         before = state.choice
         state.choose(Choice(stage, step, tuple(road[road.index(stage) + 1 :])))
-        for name in ("represent", "cluster"):
+        for name in (REPRESENT, CLUSTER):
             state.forget(name)
         return before
 

@@ -11,6 +11,7 @@ from core.errors import BadInput
 from core.methods import find_method
 from core.runs.log import Story
 from core.runs.store import Run
+from core.stages import ENDING
 from pages.parts.live import draw_training, shown_layout
 from pages.parts.services import plain, run_title, worker
 
@@ -159,7 +160,7 @@ def draw_notes(run: Run) -> None:
 def draw_road(run: Run) -> None:
     """Show the stages in their order: walked, at work, to come."""
     story = run.story()
-    road = list(story.road) or [*find_method(run.config.method).stages, "map", "describe"]
+    road = list(story.road) or [*find_method(run.config.method).stages, *ENDING]
     reached = road.index(story.stage) if story.stage in road else len(road) if story.phase == "finished" else -1
     live = run.status() == "running"  # the log of a run whose server was killed says so for ever
     # Badges in one paragraph wrap where the window is narrow, and leave the room to the map.

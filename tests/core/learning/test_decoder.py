@@ -20,7 +20,7 @@ from core.encoder.packing import Pack
 from core.encoder.source import EMBEDDED, find_folder
 from core.encoder.tokens import Tokens
 from core.encoder.trunk import Trunk
-from core.learning.decoder import Decoder, Words, pretrained_words
+from core.learning.decoder import Decoder, TokenHead, pretrained_token_head
 from core.learning.learner import Learner
 from core.learning.networks import ClusterHead, DenoisingHeads, UftHeads
 from core.learning.noise import without_words
@@ -52,7 +52,7 @@ def test_the_decoder_is_the_librarys_decoder_with_one_key(kind: str) -> None:
     }[kind]
     sizes = SIZES | STILL | {"max_position_embeddings": 40, "pad_token_id": 1}
     trunk = Trunk(model(config(**sizes), add_pooling_layer=False), 3)
-    decoder = Decoder(trunk, Words(trunk)).eval()
+    decoder = Decoder(trunk, TokenHead(trunk)).eval()
     theirs = getattr(head(config(**sizes, is_decoder=True, add_cross_attention=True)).eval(), kind)
     theirs.load_state_dict(trunk.model.state_dict(), strict=False)
     for place, layer in enumerate(theirs.encoder.layer):
@@ -72,7 +72,7 @@ def test_the_decoder_is_the_librarys_decoder_with_one_key(kind: str) -> None:
 @pytest.mark.parametrize("depth", [1, 3])
 def test_no_token_sees_a_later_one_and_every_token_sees_the_vector(depth: int) -> None:
     trunk = trunk_of(depth)
-    decoder = Decoder(trunk, Words(trunk)).eval()
+    decoder = Decoder(trunk, TokenHead(trunk)).eval()
     ids, z, pack = torch.randint(5, 60, (8,)), torch.randn(1, 24), Pack(np.array([8]), causal=True)
     before = decoder.states(z, ids, pack)
     changed = ids.clone()
@@ -97,7 +97,7 @@ def test_storage_is_tied_to_the_live_encoder_and_counted_once() -> None:
 
 def test_the_loss_is_the_sum_over_all_tokens_but_the_first() -> None:
     trunk = trunk_of()
-    decoder, texts = Decoder(trunk, Words(trunk)).eval(), some_texts()
+    decoder, texts = Decoder(trunk, TokenHead(trunk)).eval(), some_texts()
     z = torch.randn(len(texts), 24)
     naive = 0.0
     for row in range(len(texts)):
@@ -113,7 +113,7 @@ def test_the_loss_is_the_sum_over_all_tokens_but_the_first() -> None:
 def test_a_softmax_over_the_corpus_is_the_full_one_without_the_tokens_that_never_occur() -> None:
     trunk = trunk_of()
     used = np.array([1, 2, 7, 9, 30])
-    some, full = Words(trunk, used), Words(trunk)
+    some, full = TokenHead(trunk, used), TokenHead(trunk)
     full.load_state_dict(some.state_dict())
     states, ids = torch.randn(6, 24), torch.tensor([7, 30, 9, 1, 2, 7])
     expected = full.logits(states)[:, used].log_softmax(1)
@@ -125,7 +125,7 @@ def test_kept_states_of_the_frozen_layers_give_the_same_loss_and_gradient(tmp_pa
     """In training too: layers that do not learn drop nothing out."""
     texts, losses, gradients = some_texts(), [], []
     trunk = trunk_of(1, hidden_dropout_prob=0.2)
-    decoder = Decoder(trunk, Words(trunk, np.unique(texts.ids)))
+    decoder = Decoder(trunk, TokenHead(trunk, np.unique(texts.ids)))
     prefix = drained(keep_prefix(trunk, texts, 20, tmp_path / "kept", "cpu", "float32", "s", causal=True))
     rows = np.array([4, 0, 2])
     trunk.train()
@@ -230,11 +230,11 @@ def test_uft_draws_texts_to_their_target() -> None:
 def test_an_encoders_own_head_is_used_where_it_has_one(tmp_path: Path) -> None:
     model = BertForMaskedLM(BertConfig(**SIZES))
     model.save_pretrained(tmp_path)
-    found = pretrained_words(tmp_path)
+    found = pretrained_token_head(tmp_path)
     assert found is not None
     trunk = Trunk(model.bert, 1)
-    words, states = Words(trunk, None, found).eval(), torch.randn(3, 24)
+    words, states = TokenHead(trunk, None, found).eval(), torch.randn(3, 24)
     torch.testing.assert_close(words.logits(states), model.cls(states), atol=1e-5, rtol=1e-4)
-    assert words.is_pretrained and not Words(trunk).is_pretrained
-    assert not Words(trunk, None, found | {"bias": torch.zeros(61)}).is_pretrained  # of another vocabulary
-    assert pretrained_words(find_folder(EMBEDDED)) is None
+    assert words.is_pretrained and not TokenHead(trunk).is_pretrained
+    assert not TokenHead(trunk, None, found | {"bias": torch.zeros(61)}).is_pretrained  # of another vocabulary
+    assert pretrained_token_head(find_folder(EMBEDDED)) is None

@@ -56,7 +56,7 @@ def terms(told: list[Event], stage: str) -> set[str]:
 
 
 def says_head_is_new(told: list[Event]) -> bool:
-    return any("without a head that fills masks" in event.text for event in told if isinstance(event, Note))
+    return any("has no masked-language-model head" in event.text for event in told if isinstance(event, Note))
 
 
 @pytest.mark.parametrize("method", QUICK)
@@ -181,7 +181,7 @@ def test_an_encoder_that_cannot_decode_is_refused_before_anything_starts(
 ) -> None:
     monkeypatch.setattr("core.methods.tsdae.read_shape", lambda name: Shape("distilbert", 6, 768, 3_072))
     for method in ("tsdae", "clusterbert"):
-        with pytest.raises(BadInput, match="is a distilbert, which cannot say texts again"):
+        with pytest.raises(BadInput, match="is a distilbert, which cannot serve as a decoder"):
             prepare(make_config(corpus, method, **QUICK[method]), corpus, tmp_path, projector)
 
 
@@ -247,7 +247,7 @@ def test_a_cpu_says_the_tokens_of_the_corpus_and_a_gpu_all(method: str) -> None:
     shape, lengths = Shape("bert", 6, 384, 1_536), np.full(50, 9.0)
     built = find_method(method).from_knobs({})
     cpu, reasons = built.settled(lengths, shape, "cpu")
-    assert cpu.softmax == "corpus" and "tokens of the corpus" in reasons["softmax"]
+    assert cpu.softmax == "corpus" and "corpus's tokens" in reasons["softmax"]
     gpu, reasons = built.settled(lengths, shape, "cuda")
     assert gpu.softmax == "full" and "softmax" not in reasons
     asked, reasons = find_method(method).from_knobs({"softmax": "full"}).settled(lengths, shape, "cpu")

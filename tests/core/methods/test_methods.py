@@ -116,6 +116,9 @@ def test_training_does_not_end_below_its_own_start(method: str, shared_store: St
     for seed in (0, 1):
         run, told = finish(shared_store, corpus, projector, method=method, seed=seed)
         judged = [event.values["acc"] for event in told if isinstance(event, Measured) and "acc" in event.values]
+        assert run.results.clustering().before.shape == run.results.clustering().vectors.shape, (
+            "for pairs before and after"
+        )
         assert len(judged) > 1 and run.results.metrics()["acc"] >= judged[0] - 0.02, (judged, run.results.metrics())
 
 

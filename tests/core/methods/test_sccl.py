@@ -80,7 +80,7 @@ def test_views_may_come_from_columns_but_never_from_the_labels(
 
 
 def test_dropout_at_depth_0_is_refused_in_words(corpus: Corpus, tmp_path: Path, projector: Projector) -> None:
-    with pytest.raises(BadInput, match="both views would be the same"):
+    with pytest.raises(BadInput, match="both views would be equal"):
         prepare(make_config(corpus, "sccl", augmenter="dropout", depth="0"), corpus, tmp_path, projector)
 
 

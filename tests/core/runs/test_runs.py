@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from core.clusters.clustering import Clustering, ClusterTopic
 from core.errors import BadInput
 from core.events import Checkpoint, Ended, Note, Planned, Progress, Queued, StageStarted
 from core.runs.config import RunConfig
@@ -242,3 +244,15 @@ def test_the_command_line_names_what_matters(store: Store, corpus: Corpus) -> No
     ):
         assert part in command
     assert "normalise" not in command and "--encoder" not in command
+
+
+def test_what_a_method_found_beside_labels_comes_back(run: Run) -> None:
+    topics = (ClusterTopic(0, 0.7, ("late", "courier"), (0.5, 0.25)), ClusterTopic(0, 0.3, ("box",), (1.0,)))
+    soft = np.array([[0.9, 0.1], [0.2, 0.8]], np.float32)
+    before = np.array([[0.1, 0.2], [0.3, 0.4]], np.float32)
+    found = replace(Clustering.from_soft(before + 1, soft), before=before, topics=topics)
+    run.results.save_clustering(found.with_beside("q", soft))
+    opened = run.results.clustering()
+    assert opened.topics == topics and set(opened.beside) == {"q"}
+    np.testing.assert_allclose(opened.before, before, rtol=1e-3)
+    np.testing.assert_array_equal(opened.labels, found.labels)
